@@ -172,16 +172,16 @@ def problems(truth: Path, stack: str) -> list[Problem]:
 
 @cache
 def machine_of_card(card: str, precision: str = "fp32") -> Machine:
-    return Machine(catalog.load(card), Settings(precision=precision))
+    known = None if precision.startswith("autocast") else precision
+    return Machine(catalog.load(card), Settings(precision=known))
 
 
 def problem(
     workload: Any, name: str, card: str, run: Any, measured: float, precision: str = "fp32"
 ) -> Problem:
     known = machine_of_card(card, precision)
-    table = _BENCH.setdefault(name, Workbench(workload, {}, Conventions())).table(
-        precision, known.plan(run)
-    )
+    kept = _BENCH.setdefault((name, precision), Workbench(workload, {}, Conventions()))
+    table = kept.table(precision, known.plan(run))
     held = evaluate_table(table, known.roofs)
     estimator = known.estimator(run)
     assert estimator is not None
@@ -207,12 +207,12 @@ def problem(
     )
 
 
-_BENCH: dict[str, Workbench] = {}
+_BENCH: dict[tuple[str, str], Workbench] = {}
 
 
 def workbench(name: str) -> Workbench:
     """The problem as `problems` captured it."""
-    return _BENCH[name]
+    return _BENCH[name, "fp32"]
 
 
 HOST_S = {"pytorch": 16e-6, "torch-compile": 14e-6}

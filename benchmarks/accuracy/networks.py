@@ -1,8 +1,10 @@
 """Whole networks in PyTorch, forward and training, on V100, T4, A100, H100 and workstation cards.
 
-Training steps were never fitted to. Of the forward passes, small batches gave the host times of
-the V100's, T4's and A100's servers, EfficientNets the depthwise constant of the V100 in fp32, and
-large batches the 16-bit convolutions of V100 and T4: those are refitted without the model.
+Convolutional networks in 16 bits ran under automatic mixed precision, which is captured with its
+casts; BERT was fine-tuned with weights in fp16 (apex, level O2). Training steps were never fitted
+to. Of the forward passes, small batches gave the host times of the V100's, T4's and A100's servers,
+EfficientNets the depthwise constant of the V100 in fp32, and large batches the 16-bit convolutions
+of V100 and T4: those are refitted without the model.
 """
 
 from __future__ import annotations
@@ -58,10 +60,9 @@ def run_of(row: dict[str, str]) -> Run:
     """What gambrel says of a published row."""
     batch = int(row["batch"])
     without = row["model"] if row["phase"] == "inference" else ""
-    machine = _machine(row["device"], row["precision"], without)
-    bench = workbench(
-        row["model"], batch, int(row["size"]), row["layout"] == "nhwc", row["phase"] == "training"
-    )
+    autocast = "fp16" if row["precision"] == "fp16" and row["model"] not in BERT else None
+    machine = _machine(row["device"], None if autocast else row["precision"], without)
+    bench = workbench(row["model"], batch, int(row["size"]), row["layout"], row["phase"], autocast)
     found = answered(bench, machine, machine.settings)
     whole = found.expected.total
     return Run(
@@ -76,8 +77,9 @@ def run_of(row: dict[str, str]) -> Run:
 
 
 @cache
-def _machine(device: str, precision: str, without: str) -> Machine:
-    calibration = _left_out(device, without) if without and precision == "fp16" else packaged()
+def _machine(device: str, precision: str | None, without: str) -> Machine:
+    """``precision`` is None for what the model was captured in."""
+    calibration = _left_out(device, without) if without and precision is None else packaged()
     settings = Settings(precision=precision, runtime="pytorch", calibration=calibration)
     return Machine(catalog.load(device), settings)
 
@@ -101,8 +103,10 @@ def _left_out(device: str, model: str) -> Calibration:
 
 
 @cache
-def workbench(model: str, batch: int, size: int, last: bool, train: bool) -> Workbench:
-    """A network as it was timed: ``last`` for channels last."""
+def workbench(
+    model: str, batch: int, size: int, layout: str, phase: str, autocast: str | None
+) -> Workbench:
+    """A network as it was timed."""
     import torch
 
     import gambrel
@@ -111,11 +115,12 @@ def workbench(model: str, batch: int, size: int, last: bool, train: bool) -> Wor
     ensure_torchvision()
     with torch.device("meta"), warnings.catch_warnings(action="ignore"):
         module, inputs = _bert(model, batch, size) if model in BERT else _timm(model, batch, size)
-        if last:
+        if layout == "nhwc":
             module = module.to(memory_format=torch.channels_last)
             inputs = {k: x.to(memory_format=torch.channels_last) for k, x in inputs.items()}
-        module = module.train() if train else module.eval()
-        workload = gambrel.load_model(module, kwargs=inputs, train=train)
+        train = phase == "training"
+        module = module.train(train)
+        workload = gambrel.load_model(module, kwargs=inputs, train=train, autocast=autocast)
     return Workbench(workload, {}, Conventions())
 
 

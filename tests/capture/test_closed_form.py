@@ -242,7 +242,7 @@ def test_a_sweep_over_precisions_part_by_part(path: Path) -> None:
 
 
 def test_a_training_step_is_not_answered_with_a_prefill(path: Path) -> None:
-    with pytest.raises(CaptureError, match=r"config\.json describes an inference step"):
+    with pytest.raises(CaptureError, match=r"llama is an inference workload"):
         gambrel.analyze(str(path), "h100", train=True)
 
 

@@ -46,7 +46,7 @@ def said(words):
 def test_a_copied_command_asks_the_same(path, command):
     """Also with texts that a shell reads: quotes, blanks, escapes."""
     chance, seen = random.Random(0), 0
-    for _ in range(150):
+    for _ in range(400):
         line = commands.command_line(path, command, chance)
         try:
             params, made = said(["gambrel", *line])

@@ -108,6 +108,7 @@ def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Req
             "input_shapes": q.input_shapes,
             "phase": q.phase,
             "train": q.train,
+            "autocast": q.autocast,
             "trust": q.trust,
             "sizes": sizes,
             "precision": q.several("precision")[0],

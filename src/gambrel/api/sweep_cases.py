@@ -337,7 +337,9 @@ def _parts(
         yield msgspec.json.encode(device)
     for entry in entries:
         yield _model_content(entry)
-    yield repr((question.sparsity, question.train, question.input_shapes)).encode()
+    yield repr(
+        (question.sparsity, question.train, question.autocast, question.input_shapes)
+    ).encode()
 
 
 def _model_content(entry: ModelEntry) -> bytes:

@@ -21,7 +21,6 @@ def from_onnx(path: Path, request: Request) -> Resolved:
     """An ONNX model."""
     from gambrel.capture.onnx.reader import read_onnx
 
-    _refuse_training(path, request)
     return Resolved(workload=read_onnx(path, request.sizes))
 
 
@@ -29,7 +28,6 @@ def from_tflite(path: Path, request: Request) -> Resolved:
     """A TFLite (LiteRT) model."""
     from gambrel.capture.tflite.reader import read_tflite
 
-    _refuse_training(path, request)
     return Resolved(workload=read_tflite(path, request.sizes))
 
 
@@ -37,7 +35,6 @@ def from_openvino(path: Path, request: Request) -> Resolved:
     """An OpenVINO IR: the .xml."""
     from gambrel.capture.openvino.reader import read_openvino
 
-    _refuse_training(path, request)
     return Resolved(workload=read_openvino(path, request.sizes))
 
 
@@ -45,23 +42,14 @@ def from_keras(path: Path, request: Request) -> Resolved:
     """A Keras archive."""
     from gambrel.capture.keras.reader import read_keras
 
-    _refuse_training(path, request)
     return Resolved(workload=read_keras(path, request.sizes))
 
 
-def from_coreml(path: Path, request: Request) -> Resolved:
+def from_coreml(path: Path, _: Request) -> Resolved:
     """A Core ML model: a package, or the file in it."""
     from gambrel.capture.coreml.reader import read_coreml
 
-    _refuse_training(path, request)
     return Resolved(workload=read_coreml(path))
-
-
-def _refuse_training(path: Path, request: Request) -> None:
-    if request.train:
-        raise CaptureError(
-            f"{path.name} describes an inference step; for a training step give a file.py:function."
-        )
 
 
 def from_stablehlo(path: Path, request: Request) -> Resolved:
@@ -82,11 +70,6 @@ def from_config(path: Path, request: Request) -> Resolved:
     """The configuration of a model of Hugging Face."""
     import json
 
-    if request.train:
-        raise CaptureError(
-            f"{path.name} describes an inference step; for a training step of a language model run "
-            "'gambrel train-plan', or give a file.py:function."
-        )
     return of_config(json.loads(path.read_text(encoding="utf-8")), request)
 
 
@@ -112,7 +95,12 @@ def from_checkpoint(path: Path, request: Request) -> Resolved:
         nonlocal ran
         ran = True
         return capture_trusted(
-            file, request.input_shapes, request.inputs, request.kwargs, train=request.train
+            file,
+            request.input_shapes,
+            request.inputs,
+            request.kwargs,
+            train=request.train,
+            autocast=request.autocast,
         )
 
     matched = match_checkpoint(path, run if request.trust else None)

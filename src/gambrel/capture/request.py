@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gambrel.capture.inputs import ExampleInput
-from gambrel.errors import InputError
+from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Workload
 
 
@@ -22,6 +22,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         input_shapes: Descriptions of example inputs (shape, format, name) in their place.
         phase: ``"prefill"`` or ``"decode"`` for language models.
         train: Include backward and optimizer.
+        autocast: The 16-bit format of ``torch.autocast`` around the model, or None.
         trust: The user's explicit word that a file may run code.
         sizes: Sizes already chosen; a configuration file is built or captured at these.
         precision: Number formats, part by part; applied to a language model's configuration.
@@ -35,6 +36,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     input_shapes: Sequence[ExampleInput | Sequence[int] | str] = ()
     phase: str | None = None
     train: bool = False
+    autocast: str | None = None
     trust: bool = False
     sizes: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     precision: str | None = None
@@ -47,6 +49,31 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: Workload
     notes: tuple[str, ...] = ()
+
+
+#: Begins the formats of a workload that was captured inside ``torch.autocast``.
+AUTOCAST: Final = "autocast-"
+
+
+def refuse_what_was_ignored(resolved: Resolved, request: Request) -> None:
+    """A training step or casts that were asked for, of a model that has neither.
+
+    Raises:
+        CaptureError: The model is no code of PyTorch.
+    """
+    workload = resolved.workload
+    if request.train and not workload.training:
+        raise CaptureError(
+            f"{workload.name} is an inference workload; for a training step give code of PyTorch "
+            "(file.py:function, timm/NAME, or in Python the module itself with inputs and "
+            "train=True), and of a language model run 'gambrel train-plan'."
+        )
+    if request.autocast and not workload.precisions.startswith(AUTOCAST):
+        raise CaptureError(
+            f"{workload.name} is not captured from code of PyTorch, so that nothing casts; give "
+            f"file.py:function or timm/NAME, or say --precision {request.autocast} for a model "
+            "that is in 16 bits throughout."
+        )
 
 
 def refuse_inputs(what: str, request: Request) -> None:

@@ -19,7 +19,12 @@ from gambrel.capture.inputs import given_call, holds_tensors, need_inputs
 from gambrel.capture.jax.functions import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import from_coreml, of_config
-from gambrel.capture.request import Request, Resolved, refuse_inputs
+from gambrel.capture.request import (
+    Request,
+    Resolved,
+    refuse_inputs,
+    refuse_what_was_ignored,
+)
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.fileio import check_name
@@ -47,6 +52,17 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
         CaptureError: The model cannot be captured as asked.
     """
     request = request or Request()
+    if request.autocast and request.precision:
+        raise InputError(
+            f"--autocast {request.autocast} chooses the formats op by op; leave --precision "
+            f"{request.precision} out, or --autocast."
+        )
+    resolved = _resolved(model, request)
+    refuse_what_was_ignored(resolved, request)
+    return resolved
+
+
+def _resolved(model: Any, request: Request) -> Resolved:
     if isinstance(model, Workload):
         return Resolved(workload=model)
     if isinstance(model, (str, Path)):
@@ -89,7 +105,7 @@ def _from_text(text: str, request: Request) -> Resolved:
 def _from_timm(name: str, request: Request) -> Resolved:
     from importlib.util import find_spec
 
-    if find_spec("timm") is None and not request.train:
+    if find_spec("timm") is None and not request.train and not request.autocast:
         with contextlib.suppress(UnknownNameError):
             return _from_zoo(name.removeprefix(_TIMM), request)
     from gambrel.capture.torch.timm_models import workload_from_timm
@@ -97,7 +113,11 @@ def _from_timm(name: str, request: Request) -> Resolved:
     refuse_inputs(f"{name} is a model of timm", request)
     if request.phase is not None:
         raise InputError(f"{name} has no phase {request.phase!r}; it has one forward pass.")
-    return Resolved(workload=workload_from_timm(name, sizes=request.sizes, train=request.train))
+    return Resolved(
+        workload=workload_from_timm(
+            name, sizes=request.sizes, train=request.train, autocast=request.autocast
+        )
+    )
 
 
 def _looks_like_path(path: Path) -> bool:
@@ -124,11 +144,6 @@ def _from_zoo(name: str, request: Request) -> Resolved:
     from gambrel.llm.known import config_of
 
     refuse_inputs(f"{name} is a built-in model", request)
-    if request.train:
-        raise CaptureError(
-            f"{name}: the built-in models are inference workloads; for a training step give a "
-            "file.py:function, or in Python the module itself with inputs and train=True."
-        )
     pipeline = pipelines.find(name)
     if pipeline is not None:
         return Resolved(workload=pipelines.load(pipeline, request.sizes, request.phase))
@@ -275,7 +290,9 @@ def _capture_live(
         return capture_jax(model, args, kwargs, name=name, trips=trips)
     from gambrel.capture.torch import capture
 
-    return capture(model, args, dict(kwargs), train=request.train, name=name)
+    return capture(
+        model, args, dict(kwargs), train=request.train, autocast=request.autocast, name=name
+    )
 
 
 __all__ = ["Request", "Resolved", "has_parts", "resolve_model"]

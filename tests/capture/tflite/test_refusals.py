@@ -44,5 +44,5 @@ def test_truncated(tmp_path, length):
 def test_a_training_step_is_refused():
     from gambrel.capture.resolve import Request, resolve_model
 
-    with pytest.raises(GambrelError, match="inference step"):
+    with pytest.raises(GambrelError, match="control is an inference workload"):
         resolve_model(DATA / "control.tflite", Request(train=True))

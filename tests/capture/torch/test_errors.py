@@ -145,19 +145,6 @@ def test_callable_that_is_no_module():
     assert (w.name, [op.kind for op in w.ops]) == ("square", ["matmul"])
 
 
-def test_autocast_is_not_followed_and_said():
-    def mixed(x):
-        with torch.autocast(x.device.type, dtype=torch.bfloat16):
-            return x @ x
-
-    w = capture(Wrap(mixed), torch.randn(4, 4))
-    assert {t.dtype for t in w.tensors} == {"fp32"}
-    assert w.assumptions == (
-        "assumed that ops run in the formats of their inputs, although the model asks for "
-        "autocast (in inner).",
-    )
-
-
 def test_inference_mode_inside_the_model_changes_nothing():
     layer = nn.Linear(4, 4)
     x = torch.randn(2, 3, 4)

@@ -284,7 +284,7 @@ def test_flux_by_hand() -> None:
         ("flux", {"sizes": {"image": 1000}}, WorkloadError, r"multiples of 64; nearest: 960, 1024"),
         ("flux", {"sizes": {"guidance": 2}}, WorkloadError, r"has no size 'guidance'"),
         ("sd3", {"sizes": {"guidance": 1}}, WorkloadError, r"guidance=1: this model takes at lea"),
-        ("sdxl-base", {"train": True}, CaptureError, r"the built-in models are inference"),
+        ("sdxl-base", {"train": True}, CaptureError, r"stable-diffusion-xl is an inference"),
     ],
 )
 def test_refused_questions(

@@ -116,6 +116,14 @@ class ModelFields:
         words=("training", "backward"),
         absent=CODE,
     )
+    autocast: Any = field(
+        *(f.choice("fp16", "bf16"), MODEL, f"{RUNS} {DESIGN} import"),
+        "Automatic mixed precision of PyTorch: run the forward pass inside torch.autocast of "
+        "this format, its casts counted (models given as code).",
+        *("--autocast",),
+        words=("mixed precision", "amp"),
+        absent=CODE,
+    )
     trust: bool = field(
         *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *("Allow the file to run code. Only for files you trust.", "--trust"),

@@ -22,6 +22,7 @@ def capture_trusted(
     named: Mapping[str, Any] | None = None,
     *,
     train: bool = False,
+    autocast: str | None = None,
 ) -> Workload:
     """Loads a pickled module or a TorchScript file with its own code and captures it.
 
@@ -31,6 +32,7 @@ def capture_trusted(
         given: Example inputs themselves; then no description is needed.
         named: Keyword arguments.
         train: Capture a training step.
+        autocast: The format of ``torch.autocast`` around it.
 
     Raises:
         CaptureError: It cannot be loaded, holds no module, or example inputs are missing.
@@ -50,7 +52,9 @@ def capture_trusted(
             raise need_inputs(str(path))
         args, kwargs = example_call(model, inputs)
     origin = f"{path.name}, run with --trust"
-    return capture(model.eval(), args, kwargs, train=train, name=path.stem, origin=origin)
+    return capture(
+        model.eval(), args, kwargs, train=train, autocast=autocast, name=path.stem, origin=origin
+    )
 
 
 def _load(path: Path) -> Any:

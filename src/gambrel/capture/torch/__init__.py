@@ -20,6 +20,7 @@ def capture(
     kwargs: Mapping[str, Any] | None = None,
     *,
     train: bool = False,
+    autocast: str | None = None,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
     name: str = "",
@@ -41,6 +42,8 @@ def capture(
         kwargs: More keyword arguments.
         train: Record a training step (forward, backward, optimizer) in training mode. Otherwise
             the model runs as it is, without gradients.
+        autocast: ``"fp16"`` or ``"bf16"``: runs the forward pass and the loss inside
+            ``torch.autocast`` of that format, as code that calls it does by itself; casts are ops.
         optimizer: With ``train``: ``"adamw"`` (the default), ``"adam"``, ``"sgd"``,
             ``"sgd_momentum"``, a class or an instance of ``torch.optim.Optimizer``, or ``"none"``.
         loss: With ``train``: a scalar from the model's outputs; by default the outputs' ``loss``,
@@ -66,6 +69,7 @@ def capture(
 
     options = Options(
         train=train,
+        autocast=autocast,
         optimizer=optimizer,
         loss=loss,
         name=name,

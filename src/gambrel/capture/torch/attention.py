@@ -38,6 +38,7 @@ def make(original: Any, session: Session) -> Callable[..., Any] | None:
             named = {"scale": scale, "enable_gqa": enable_gqa}
             return (original(q, k, v, mask, dropout_p, is_causal, **named),)
 
+        query, key, value, attn_mask = session.autocast.lower((query, key, value, attn_mask))
         masked = attn_mask is not None
         node = Node(
             session=session,

@@ -78,6 +78,7 @@ def _run(
     _batch_first: bool = False,
 ) -> Any:
     states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    x, weights, states = session.autocast.lower((x, list(weights), states))
     batch, seq = call.steps or (x.shape[0], 1)
     directions = 2 if bidirectional else 1
     width = states[0].shape[-1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, control, delta, scans
+from gambrel.capture.torch import attention, autocast, control, delta, scans
 from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
@@ -35,7 +35,7 @@ def replacements(session: Session) -> Iterator[None]:
         grouped_experts(stack, session)
         recurrent_layers(stack, session)
         fused_norms(stack, session)
-        _without_autocast(stack, session)
+        autocast.follow(stack, session)
         detection(stack, session)
         mean_of_host_draws(stack, session)
         if not session.options.execute:
@@ -71,30 +71,6 @@ def _replace_everywhere(
                 made[id(held)] = makers[name](held, session)
             if made[id(held)] is not None:
                 put(stack, module, name, made[id(held)])
-
-
-def _without_autocast(stack: ExitStack, session: Session) -> None:
-    """Disables automatic mixed precision, which the meta device does not know, and says so."""
-    sentence = "ops run in the formats of their inputs, although the model asks for autocast"
-    if any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")):
-        session.assumptions.add(sentence)
-    original = torch.autocast.__init__
-
-    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
-        enabled = kwargs.get("enabled", args[2] if len(args) > 2 else True)
-        if enabled:
-            session.assumptions.add(sentence, session.scopes.path)
-        original(self, "cpu", dtype=torch.bfloat16, enabled=False)
-
-    put(stack, torch.autocast, "__init__", disabled)
-    dtype_of = torch.get_autocast_dtype
-    put(stack, torch, "get_autocast_dtype", lambda kind: dtype_of(_known_to_autocast(kind)))
-    is_on = torch.is_autocast_enabled
-    put(stack, torch, "is_autocast_enabled", lambda *kind: is_on(*map(_known_to_autocast, kind)))
-
-
-def _known_to_autocast(kind: str) -> str:
-    return "cpu" if kind == "meta" else kind
 
 
 def _reads(session: Session) -> dict[str, Callable[..., Any]]:

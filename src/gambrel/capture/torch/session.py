@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from gambrel.capture.torch.autocast import Autocast
 from gambrel.capture.torch.execute import Assumptions, MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
 from gambrel.capture.torch.module import enter_parameters, meta_module
@@ -32,6 +33,7 @@ class Options:
     """See `gambrel.capture.torch.capture`."""
 
     train: bool = False
+    autocast: str | None = None
     optimizer: Any = None
     loss: Callable[[Any], Any] | None = None
     name: str = ""
@@ -51,6 +53,7 @@ class Session:
         self.scopes = Scopes()
         self.scopes.tracing = options.train
         self.assumptions = Assumptions()
+        self.autocast = Autocast(self)
         executor = None if options.execute else MetaExecutor(self.twins, self.assumptions)
         self.recorder = Recorder(
             self.ledger,
@@ -108,7 +111,7 @@ def _call(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], session: Se
         return train_step(model, args, kwargs, session)
     # Where autograd is off altogether, composite ops reach the recorder whole.
     quiet = torch.inference_mode() if is_scripted(model) else torch.no_grad()
-    with quiet, session.recorder:
+    with quiet, session.recorder, session.autocast.asked():
         return model(*args, **kwargs)
 
 
@@ -197,6 +200,7 @@ def _workload(model: Any, name: str, session: Session, returned: list[Any]) -> W
         ops=tuple(session.recorder.ops),
         outputs=outputs,
         training=options.train,
+        precisions=session.autocast.precisions,
         origin=options.origin or origin,
         assumptions=session.assumptions.sentences(),
     )

@@ -23,6 +23,7 @@ def workload_from_timm(
     *,
     sizes: Mapping[str, int | None] | None = None,
     train: bool = False,
+    autocast: str | None = None,
     classes: int | None = None,
 ) -> Workload:
     """One forward pass, or one training step, of a model of timm.
@@ -32,6 +33,7 @@ def workload_from_timm(
             size is the default then.
         sizes: ``batch`` (1) and ``image`` in pixels.
         train: Include backward and optimizer.
+        autocast: The format of ``torch.autocast`` around it.
         classes: Outputs of its head; None for as many as its weights have.
 
     Raises:
@@ -65,7 +67,7 @@ def workload_from_timm(
         import torch
 
         image = torch.empty((sizes["batch"], channels, *[sizes["image"]] * 2), device="meta")
-        return capture(module, (image,), {}, train=train)
+        return capture(module, (image,), {}, train=train, autocast=autocast)
 
     found = capture_open(at, symbols, given)
     return replace(

@@ -54,8 +54,9 @@ def train_step(model: Any, args: Any, kwargs: Any, session: Session) -> Any:
     optimizer = _chosen(session.options.optimizer)
     recorder = session.recorder
     with torch.enable_grad(), recorder:
-        outputs = model(*args, **kwargs)
-        loss = _loss(outputs, session)
+        with session.autocast.asked():
+            outputs = model(*args, **kwargs)
+            loss = _loss(outputs, session)
         recorder.phase = Phase.BACKWARD
         loss.backward()
         recorder.phase = Phase.OPTIMIZER
