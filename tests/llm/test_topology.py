@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import gambrel
 from gambrel.device.catalog import list_devices
 from gambrel.device.lookup import find
 from gambrel.device.roofs import network_link, peer_link
@@ -65,6 +66,44 @@ def test_more_devices_than_a_node_need_a_network():
 
 def test_a_device_without_a_known_node_says_so():
     assert "is not known" in topology_for(find("tpu-v5e").device).note
+
+
+def test_cards_behind_switches_exchange_faster_than_through_the_host():
+    rates = {}
+    for name in (None, "pcie", "pcie-through-host"):
+        plan = gambrel.serve_plan(
+            "llama-3.1-70b",
+            "l40s",
+            input=512,
+            output=512,
+            precision=["fp8"],
+            tensor=8,
+            topology=name,
+            concurrency=64,
+        )
+        rates[name] = plan.best[0].point.tokens_per_s
+    assert rates[None] == rates["pcie"] > 2 * rates["pcie-through-host"]
+
+
+def test_the_share_of_a_ring_is_for_more_than_two():
+    two, four = (
+        gambrel.serve_plan(
+            "llama-3.1-8b",
+            "l40s",
+            input=512,
+            output=512,
+            tensor=tensor,
+            max_devices=4,
+            topology=Topology(devices_per_node=8, link="pcie", ring_share=share),
+            concurrency=64,
+        )
+        .best[0]
+        .point.tpot_s
+        for tensor, share in ((2, 0.01), (4, 0.01))
+    )
+    assert four > 5 * two
+    with pytest.raises(InputError, match=r"ring_share=1.5 is no share"):
+        Topology(ring_share=1.5)
 
 
 def test_a_named_node_of_other_devices_is_refused():

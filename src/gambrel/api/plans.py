@@ -234,11 +234,13 @@ def engine_of(question: Question) -> ServingEngine:
         step_tokens=q.step_tokens,
         overlap=q.overlap or 0.0,
         host_s=q.host,
+        frontend_s=q.frontend,
         speculation=_speculation(q),
         max_requests=q.max_requests,
         routing_skew=q.routing_skew,
         lora=_adapters(q),
         host_cache_bytes=q.kv_offload,
+        offline=getattr(q, "arrivals", None) == "offline",
     )
 
 

@@ -26,6 +26,7 @@ from gambrel.errors import DeviceError, InputError
 from gambrel.llm.serving.timer import StepTimes, tables
 
 if TYPE_CHECKING:
+    from gambrel.llm.serving.choice import Mean
     from gambrel.llm.serving.fleet import Load, Server
     from gambrel.llm.serving.outcomes import Attempt, Outcome, Simulation
     from gambrel.llm.serving.question import Target
@@ -49,6 +50,7 @@ def serve_sim(question: Question) -> Simulation:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
+    from gambrel.llm.serving.choice import first_token
     from gambrel.llm.serving.commands import commands
     from gambrel.llm.serving.fleet import TRIED, fewest, meets
     from gambrel.llm.serving.outcomes import Simulation
@@ -69,6 +71,7 @@ def serve_sim(question: Question) -> Simulation:
         count = q.replicas or count
     result, count = _served(one, count, load, target, q)
     setup = one.setup
+    usual = _mean(setup, result, count)
     return Simulation(
         model=setup.spec.name,
         device=setup.device.id,
@@ -82,7 +85,9 @@ def serve_sim(question: Question) -> Simulation:
         met=meets(result, target, q.percentile) if limited else None,
         outcome=result,
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
-        energy_j_per_token=_energy(setup, result, count),
+        step=usual.step,
+        ttft=first_token(usual.prompt, result.ttft.mean_s, setup),
+        energy_j_per_token=usual.energy_j_per_token,
         tried=(*tried, *reasons),
         tried_with=min(TRIED, result.requests) if tried else 0,
         commands=commands(
@@ -161,10 +166,20 @@ def _check(q: Question) -> None:
             raise InputError(
                 f"serve-sim needs --trace FILE, or --input and --output, e.g. --{name} {example}."
             )
-    if q.rate is None and q.concurrency is None:
+    if q.arrivals == "offline":
+        _check_offline(q)
+    elif q.arrivals != "burst" and q.rate is None and q.concurrency is None:
         raise InputError("serve-sim needs --rate, e.g. 20/s, or --concurrency, e.g. 64.")
     if q.rate is not None and q.concurrency is not None:
         raise InputError("give either a rate or a concurrency: requests come or are replaced.")
+
+
+def _check_offline(q: Question) -> None:
+    for name, instead in (("rate", ""), ("concurrency", "; --max-requests limits them")):
+        if getattr(q, name) is not None:
+            raise InputError(
+                f"{name}: offline, all requests wait from the start{instead}; leave {name} out."
+            )
 
 
 def _load(q: Question) -> Load:
@@ -191,11 +206,13 @@ def _load(q: Question) -> Load:
             open=lambda: arrivals.poisson(lengths, rate, count, q.seed),
         )
     slots = q.concurrency or 1
-    if q.arrivals == "burst":
-        count = q.requests or slots
+    if q.arrivals in ("burst", "offline"):
+        together = q.requests or q.concurrency
+        if together is None:
+            raise InputError(f"arrivals={q.arrivals}: give --requests, e.g. 1000.")
         return Load(
-            about=f"{count:,} requests at once, {shape}",
-            open=lambda: arrivals.burst(lengths, count, q.seed),
+            about=f"{together:,} requests at once, {shape}",
+            open=lambda: arrivals.burst(lengths, together, q.seed),
         )
     count = q.requests or _PER_SLOT * slots
     return Load(
@@ -335,19 +352,19 @@ def _served(
     return result, count
 
 
-def _energy(setup: Setup, outcome: Outcome, replicas: int) -> float | None:
-    """Energy of an output token, at mean lengths and the mean number of requests in flight."""
-    from gambrel.llm.serving.choice import energy_per_token
+def _mean(setup: Setup, outcome: Outcome, replicas: int) -> Mean:
+    """A replica at mean lengths and the mean number of requests in flight."""
+    from gambrel.llm.serving.choice import Mean, mean
     from gambrel.llm.serving.question import Requests
 
     spent = outcome.activity
     busy = sum(spent.busy_share) * replicas
     if not busy:
-        return None
+        return Mean(None, None, None)
     totals = (outcome.input_tokens_per_s, outcome.tokens_per_s)
     lengths = [max(1, round(roofline.ratio(total, outcome.requests_per_s))) for total in totals]
     requests = Requests(input_tokens=lengths[0], output_tokens=lengths[1])
-    return energy_per_token(setup, sum(spent.running) / busy, requests)
+    return mean(setup, sum(spent.running) / busy, requests)
 
 
 def _nearest(servers: list[Server], max_devices: int) -> tuple[Server, int]:
@@ -363,14 +380,18 @@ def _with_replicas(sharding: Sharding, count: int) -> Sharding:
 
 
 def _assumptions(one: Server, q: Question) -> tuple[str, ...]:
+    from gambrel.llm.collectives import assumptions as of_layout
     from gambrel.llm.serving.plan import of_engine
 
     said = [
         *unread_of(q),
         "requests go to the replicas in turn, first come first served; chunked prefill of up to "
         f"{one.limits.step_tokens:,} tokens per step shares steps with decode.",
-        "when the cache is full, the request that came last is preempted and computed again.",
+        "a request waits until the cache has room for its whole answer."
+        if one.limits.reserves
+        else "when the cache is full, the request that came last is preempted and computed again.",
         *of_engine(one.setup),
+        *of_layout(one.setup.sharding, one.setup.topology, one.setup.engine.overlap),
     ]
     if q.hit_rate:
         said.append(f"{q.hit_rate:.0%} of every prompt is in a prefix cache and not computed.")

@@ -27,8 +27,8 @@ def place(
 ) -> Workload:
     """The workload with every collective laid on the nodes.
 
-    Sets ``nodes`` in the sizes, ``algorithm`` and, for the expected time, ``kernel`` in the
-    attributes.
+    Sets ``nodes`` in the sizes, ``algorithm`` and, for the expected time, ``kernel`` and
+    ``ring_share`` in the attributes.
 
     Args:
         workload: Of one device, as `gambrel.llm.build` makes it.
@@ -88,11 +88,13 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, runtime: str) -> Op:
     axis = str(op.attrs.get("axis", "tensor"))
     nodes = nodes_of(axis, sharding, topology)
     attrs = dict(op.attrs)
+    _, size = group_of(axis, sharding)
+    if topology.ring_share is not None and size > 2:
+        attrs["ring_share"] = topology.ring_share
     if op.attrs.get("function") == "all_reduce":
         own = "in_switch" if topology.in_switch else "ring"
         attrs["algorithm"] = topology.all_reduce or own
         attrs["switch_reduces"] = topology.in_switch
-        _, size = group_of(axis, sharding)
         if runtime in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
             attrs["kernel"] = "custom"
     if nodes > 1 and topology.network_latency_s:

@@ -7,6 +7,7 @@ link_byte_per_s = 450e9      # or a number of your own, a device's share, one wa
 in_switch = true             # the switch adds (NVLink SHARP)
 all_reduce = "tree"          # ring, tree or in_switch; what the node allows if absent
 mesh_links = 7               # devices joined pairwise: two of them use one link in seven
+ring_share = 0.5             # of the link, attained by collectives of more than two devices
 network_bit_per_s = 400e9    # between nodes, a device's share, one way (or network_byte_per_s)
 network_latency_s = 5e-6     # of a message between nodes; 0 if absent
 source = "where this is from"
@@ -45,6 +46,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             switch where it can, rings elsewhere.
         mesh_links: Links of a device in a node whose devices are joined pairwise; 0 for a switch,
             through which a device reaches any other with its whole bandwidth.
+        ring_share: Share of the link that collectives of more than two devices attain in such a
+            node, for expected times; None: as measured on the device or its kin.
         network_byte_per_s: A device's share of the network between nodes, one way; None unknown.
         network_latency_s: Of one message between nodes.
         source: Where the numbers come from.
@@ -59,6 +62,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_switch: bool = False
     all_reduce: str = ""
     mesh_links: int = 0
+    ring_share: float | None = None
     network_byte_per_s: float | None = None
     network_latency_s: float = 0.0
     source: str = ""
@@ -71,6 +75,10 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             value = getattr(self, field)
             if value is not None and not 0 < value < 1e18:
                 raise InputError(f"topology {self.name!r}: {field}={value!r} must be above 0.")
+        if self.ring_share is not None and not 0 < self.ring_share <= 1:
+            raise InputError(
+                f"topology {self.name!r}: ring_share={self.ring_share!r} is no share from 0 to 1."
+            )
         if self.all_reduce and self.all_reduce not in ALGORITHMS:
             raise InputError(
                 f"topology {self.name!r}: all_reduce={self.all_reduce!r}; use "

@@ -82,6 +82,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         step_s: Host time of a step that the device waits for.
         request_s: The same for each request in the step: sampling, stop checks, answers handed on.
         frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
+        reserves_answers: Whether a request is admitted only where the cache has room for its whole
+            answer, so that none gives its place up.
         wide_latent_cache: Patterns of devices on which a latent cache has 16 bits unless 8 are
             asked for, because the engine has no fast kernel for 8 there.
         source: Where the figures come from.
@@ -91,6 +93,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     step_s: float
     request_s: float
     frontend_s: float
+    reserves_answers: bool = False
     wide_latent_cache: tuple[str, ...] = ()
     source: Source
 

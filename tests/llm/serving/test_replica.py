@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,6 +97,32 @@ def test_a_full_cache_preempts_the_last_that_came():
     # more, and then 24.
     assert one.total[1] == pytest.approx(0.51 + 0.0125 + 0.24)
     assert one.ttft[1] == pytest.approx(0.02)
+
+
+def test_an_engine_that_reserves_answers_preempts_nobody():
+    # The same two requests: the second waits until the first is through (0.01 + 0.49 s).
+    one = ran([(0.0, 100, 50), (0.0, 100, 50)], cache_bytes=250.0, reserves=True)
+    assert one.preemptions == 0
+    assert one.total[0] == pytest.approx(0.01 + 0.49)
+    assert one.ttft[1] == pytest.approx(0.50 + 0.01)
+    # With room for both ends they run together.
+    both = ran([(0.0, 100, 50), (0.0, 100, 50)], cache_bytes=300.0, reserves=True)
+    assert both.ttft[1] == pytest.approx(0.02)
+
+
+def test_a_long_answer_takes_as_long_as_its_steps():
+    # Steps grow faster than the context; whole answers are taken in few blocks of steps.
+    contexts = np.array([1.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0, 6400.0])
+    curve = np.tile(0.01 + 1e-9 * contexts**2, (2, 1))
+    engine = StepTimes(replace(times().tables, contexts=contexts, decode_s=curve))
+    one = ran([(0.0, 100, 4000)] * 3, engine)
+    prompts = 0.03
+    steps = sum(engine.decode(3, 100 + i) for i in range(1, 4000))
+    assert one.total[0] == pytest.approx(prompts + steps, rel=1e-3)
+    # The line between the first two contexts alone would say a third less.
+    first = (engine.decode(3, 200) - engine.decode(3, 100)) / 100
+    line = sum(engine.decode(3, 100) + first * i for i in range(1, 4000))
+    assert line < 0.7 * steps
 
 
 def test_a_request_beyond_the_cache_is_refused():

@@ -80,3 +80,49 @@ def test_a_device_that_there_is_not_is_named():
     asked = {"rate": "5/s", "input": 100, "output": 10}
     with pytest.raises(UnknownNameError, match="unknown device 'h100,h200'"):
         gambrel.serve_sim("llama-3.1-8b", "h100,h200", **asked)
+
+
+JOB = {"input": 200, "output": 300, "runtime": "tensorrt-llm", "replicas": 1, "max_devices": 1}
+
+
+def test_a_batch_job_needs_no_server():
+    offline = gambrel.serve_sim("llama-3.1-8b", "h100", arrivals="offline", requests=500, **JOB)
+    served = gambrel.serve_sim("llama-3.1-8b", "h100", arrivals="burst", requests=500, **JOB)
+    assert offline.outcome.requests == served.outcome.requests == 500
+    assert offline.outcome.tokens_per_s > served.outcome.tokens_per_s
+    assert offline.outcome.ttft.mean_s < served.outcome.ttft.mean_s
+    assert any("pass no server" in text for text in offline.assumptions)
+    assert offline.step.low < offline.step.value < offline.step.high
+    assert offline.outcome.preemptions == 0
+
+
+def test_an_engine_without_promises_preempts_where_another_waits():
+    tight = {**JOB, "output": 2000, "arrivals": "burst", "requests": 600, "utilization": 0.4}
+    waits = gambrel.serve_sim("llama-3.1-8b", "h100", **tight).outcome
+    gives_up = gambrel.serve_sim("llama-3.1-8b", "h100", **{**tight, "runtime": "vllm"}).outcome
+    assert waits.preemptions == 0 < gives_up.preemptions
+
+
+def test_a_front_end_of_ones_own():
+    poisson = {**JOB, "rate": 2.0, "requests": 200}
+    usual = gambrel.serve_sim("llama-3.1-8b", "h100", **poisson)
+    quick = gambrel.serve_sim("llama-3.1-8b", "h100", **poisson, frontend=0.002)
+    less = usual.outcome.ttft.mean_s - quick.outcome.ttft.mean_s
+    assert less == pytest.approx(0.115 - 0.002, rel=0.1)
+    # Without a word on it the near end holds servers that take no time.
+    assert usual.ttft.low < quick.ttft.value < usual.ttft.value < usual.ttft.high
+    assert quick.ttft.value == pytest.approx(quick.outcome.ttft.mean_s)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "arrivals=offline: give --requests"),
+        ({"requests": 10, "rate": 3.0}, "rate: offline, all requests wait from the start; leave"),
+        ({"requests": 10, "concurrency": 3}, "--max-requests limits them; leave concurrency out"),
+        ({"requests": 10, "frontend": 0.01}, "offline, requests pass no front end"),
+    ],
+)
+def test_what_a_batch_job_does_not_take(more, said):
+    with pytest.raises(InputError, match=said):
+        gambrel.serve_sim("llama-3.1-8b", "h100", arrivals="offline", **JOB, **more)

@@ -332,6 +332,9 @@ def _stream(c: Constants, machine: Machine, task: Task) -> Size:
 def _collective(c: Constants, _machine: Machine, task: Task) -> Size:
     view, devices = task.view, task.view.size("devices")
     nodes = view.size("nodes", 1)
+    share = view.attrs.get("ring_share")
+    if isinstance(share, float):  # of this node, not of the one that was measured
+        c = {**c, "share": share}
     seconds: Size = 0.0
     if task.link_byte_per_s:
         # Constants were fitted to the bytes of rings, whatever algorithm the library chose.

@@ -70,9 +70,10 @@ class PlanFields:
         *("Requests per second to serve, e.g. 20/s; by default as many as possible.", "--rate"),
     )
     arrivals: str | None = field(
-        *(f.choice("closed", "burst", "poisson"), PLAN, SERVED),
+        *(f.choice("closed", "burst", "poisson", "offline"), PLAN, SERVED),
         "Arrival process: a new request for each one that ends (closed), all at once with "
-        "equal lengths (burst), or random (poisson); by default poisson with --rate, "
+        "equal lengths (burst), random (poisson), or a batch job in the engine's own process, "
+        "without a server and without streaming (offline); by default poisson with --rate, "
         "otherwise closed.",
         "--arrivals",
     )
@@ -186,6 +187,12 @@ class PlanFields:
         "Host time per step that the device waits for, e.g. 500us; by default as measured "
         "for the runtime.",
         "--host",
+    )
+    frontend: float | None = field(
+        *(f.TIME, PLAN, SERVE),
+        "Time of a request outside the steps (HTTP, tokenizer, queues), e.g. 10ms; by default "
+        "as measured for the runtime's own server.",
+        "--frontend",
     )
     speculate: int = field(
         *(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
@@ -50,7 +52,7 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     return Choice(
         point=point,
         tpot=_among(tpot, setup, micro, requests.mean_context),
-        ttft=_first_token(prompt.expected_time_s, point.ttft_s),
+        ttft=first_token(prompt.expected_time_s, point.ttft_s, setup),
         roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
         bound=None if decoding.bound is None else decoding.bound.value,
         limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
@@ -140,21 +142,39 @@ def _ahead(choice: Choice, better: Choice) -> str:
     return f"TPOT {format_si(a.tpot_s, 's', 3)}, not {format_si(b.tpot_s, 's', 3)}"
 
 
-def energy_per_token(setup: Setup, batch: float, requests: Requests) -> float | None:
-    """Energy of an output token with so many requests in flight on a replica.
+class Mean(NamedTuple):
+    """A replica with a mean number of requests in flight.
 
-    Args:
-        setup: The layout.
-        batch: Requests in flight, a mean.
-        requests: Of mean lengths.
-
-    Returns:
-        J, all devices of the replica; None where a constant is unknown.
+    Attributes:
+        step: Of a decode step; its range is that of the time spent in steps and prompts. None
+            where no expected time is known.
+        prompt: The step of a prompt; None where no expected time is known.
+        energy_j_per_token: Of an output token, all devices of the replica; None where a constant
+            is unknown.
     """
-    micro = max(1, round(batch / (setup.stages * setup.sharding.attention_data)))
+
+    step: Estimate | None
+    prompt: Estimate | None
+    energy_j_per_token: float | None
+
+
+def mean(setup: Setup, batch: float, requests: Requests) -> Mean:
+    """What is known of a replica with so many requests in flight, of mean lengths."""
+    groups = setup.stages * setup.sharding.attention_data
+    micro = max(1, round(batch / groups))
     decoding, prompt = _steps(setup, micro, requests)
-    whole = micro * setup.stages * setup.sharding.attention_data
-    return _energy(decoding, prompt, whole, setup.sharding, requests)
+    energy = _energy(decoding, prompt, micro * groups, setup.sharding, requests)
+    step, first = decoding.expected_time_s, prompt.expected_time_s
+    if step is None:
+        return Mean(None, first, energy)
+    of_prompts = 0.0
+    if first is not None and not requests.source_tokens:
+        share = requests.new_tokens / (_prompt_tokens(prompt) or requests.new_tokens)
+        of_prompts = first.value * share * micro
+    of_steps = step.value * requests.output_tokens
+    low, high = _ends(step, first, roofline.ratio(of_prompts, of_prompts + of_steps))
+    ranged = msgspec.structs.replace(step, low=step.value * low, high=step.value * high)
+    return Mean(_among(ranged, setup, micro, requests.mean_context), first, energy)
 
 
 def _steps(setup: Setup, micro: int, requests: Requests) -> tuple[Analysis, Analysis]:
@@ -187,10 +207,7 @@ def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Est
     if step is None:
         return None
     waiting = point.interference_s / point.tpot_s if point.tpot_s else 0.0
-    other = prompt or step
-    low = (1 - waiting) * step.low / step.value + waiting * other.low / other.value
-    high = (1 - waiting) * step.high / step.value + waiting * other.high / other.value
-    low, high = (1 + _TOKEN_RANGE * (end - 1) for end in (low, high))
+    low, high = _ends(step, prompt, waiting)
     return msgspec.structs.replace(
         step,
         value=point.tpot_s,
@@ -199,6 +216,14 @@ def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Est
         launches_s=point.tpot_s * (1 - waiting) * step.launches_share,
         host_s=point.tpot_s * (1 - waiting) * step.host_share,
     )
+
+
+def _ends(step: Estimate, prompt: Estimate | None, share: float) -> tuple[float, float]:
+    """Both ends of a range over its value, where prompts take a share of the time."""
+    other = prompt or step
+    low = (1 - share) * step.low / step.value + share * other.low / other.value
+    high = (1 - share) * step.high / step.value + share * other.high / other.value
+    return 1 + _TOKEN_RANGE * (low - 1), 1 + _TOKEN_RANGE * (high - 1)
 
 
 def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) -> Estimate | None:
@@ -213,12 +238,17 @@ def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) ->
     )
 
 
-def _first_token(prompt: Estimate | None, value: float) -> Estimate | None:
-    """The TTFT with the range of served runs, whose queues differ; that of the prompt if wider."""
+def first_token(prompt: Estimate | None, value: float, setup: Setup) -> Estimate | None:
+    """The TTFT with the range of served runs, whose queues differ; that of the prompt if wider.
+
+    The near end has no front end where none was asked: other servers in front of the same engine
+    need a few milliseconds.
+    """
     if prompt is None or not prompt.value:
         return None
     scaled = prompt.times(value / prompt.value)
-    low, high = (value * end for end in _TTFT_RANGE)
+    spare = setup.overhead.frontend_s if setup.engine.frontend_s is None else 0.0
+    low, high = (value - spare) * _TTFT_RANGE[0], value * _TTFT_RANGE[1]
     return msgspec.structs.replace(
         scaled, low=min(scaled.low, low), high=max(scaled.high, high), confidence="low"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gambrel import roofline
+from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.question import Target
 from gambrel.llm.sharding import Sharding
 from gambrel.views import Viewed
@@ -116,6 +117,9 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True
         price_per_hour: Of a device; None where none was given.
         tried: Layouts that a search has tried.
         tried_with: How many of the requests it tried them with; 0 without a search.
+        step: A decode step at the mean number of requests in flight; its range is that of the time
+            spent in steps and prompts. None where no expected time is known.
+        ttft: The mean time to the first token with its range; None where no expected time is known.
         energy_j_per_token: Of an output token, all devices while they run, at the mean number of
             requests in flight; None where a constant is unknown.
         commands: How to start it, for each engine.
@@ -133,6 +137,8 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True
     met: bool | None
     outcome: Outcome
     price_per_hour: float | None = None
+    step: Estimate | None = None
+    ttft: Estimate | None = None
     energy_j_per_token: float | None = None
     mean_of: tuple[str, ...] = ()
     tried: tuple[Attempt, ...] = ()

@@ -310,10 +310,13 @@ def of_engine(setup: Setup) -> Iterator[str]:
         yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host{more}."
     if setup.service is not None:
         floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
+        spent = f"a request spends {format_si(front, 's', 3)} in the front end"
+        of_runs = " (fitted to served runs)" if setup.engine.frontend_s is None else ""
+        if setup.engine.offline:
+            spent = "requests pass no server and answers are not streamed"
         yield (
             f"steps with prompt tokens are launched kernel by kernel and take at least "
-            f"{format_si(floor, 's', 3)}; a request spends {format_si(front, 's', 3)} in the front "
-            "end (fitted to served runs)."
+            f"{format_si(floor, 's', 3)}; {spent}{of_runs}."
         )
     lora = setup.engine.lora
     if lora is not None:
@@ -334,4 +337,5 @@ _ARRIVE: Final = {
     "closed": "a request that ends is replaced at once.",
     "burst": "all requests in flight come together and stay together: no decode step has prompts.",
     "poisson": "requests come at random.",
+    "offline": "all requests wait from the start; one that ends is replaced at once.",
 }

@@ -24,8 +24,8 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         concurrency: Requests in flight at once, all replicas together; None: as many as fit the
             target.
         per_s: Requests that arrive in a second; None: as many as can be served.
-        arrivals: ``"closed"``, ``"burst"`` or ``"poisson"``, see `gambrel.llm.serving.timing`;
-            None: at random where ``per_s`` is given, else closed.
+        arrivals: ``"closed"``, ``"burst"``, ``"poisson"`` or ``"offline"``, see
+            `gambrel.llm.serving.timing`; None: at random where ``per_s`` is given, else closed.
         source_tokens: Tokens that an encoder reads of each request; 0 without one.
 
     Raises:
@@ -58,6 +58,8 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.arrivals == "poisson" and self.per_s is None:
             raise InputError("arrivals at random need a rate of requests, e.g. 20/s.")
+        if self.arrivals == "offline" and self.per_s is not None:
+            raise InputError("offline, all requests are there from the start: leave the rate out.")
         if self.per_s is not None and not 0 < self.per_s < 1e12:
             raise InputError(f"requests per second={self.per_s!r} must be above 0.")
 
@@ -180,12 +182,16 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         overlap: Share of communication hidden behind computation; an assumption, 0 is none.
         host_s: Seconds that a step takes on the host besides the device, not overlapped; None:
             what was measured of the runtime.
+        frontend_s: Seconds of a request outside of the steps; None: what was measured of the
+            runtime's own server.
         speculation: None: one token per step.
         max_requests: Most requests in flight on a replica; None: what memory holds.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
         lora: Adapters beside the weights; None without.
         host_cache_bytes: Host memory that keeps cached prefixes, of a replica; None: they stay on
             the devices.
+        offline: Whether requests are handed over in the engine's own process and answers as a
+            whole: no front end, and no host time for each request of a step.
 
     Raises:
         InputError: A share outside of 0 to 1, or no token.
@@ -196,11 +202,13 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     step_tokens: int = 8192
     overlap: float = 0.0
     host_s: float | None = None
+    frontend_s: float | None = None
     speculation: Speculation | None = None
     max_requests: int | None = None
     routing_skew: float = 0.0
     lora: Adapters | None = None
     host_cache_bytes: float | None = None
+    offline: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.utilization <= 1:
@@ -211,3 +219,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"step_tokens={self.step_tokens!r}: give a whole number.")
         if self.host_s is not None and not 0 <= self.host_s < 1e3:
             raise InputError(f"host time={self.host_s!r} s must be 0 or more.")
+        if self.frontend_s is not None and not 0 <= self.frontend_s < 1e3:
+            raise InputError(f"front end={self.frontend_s!r} s must be 0 or more.")
+        if self.frontend_s and self.offline:
+            raise InputError("offline, requests pass no front end: leave it out.")

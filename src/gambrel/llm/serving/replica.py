@@ -3,8 +3,9 @@
 The rules are those that the large engines share. A step holds one token of every request that
 decodes and, first come first served, chunks of waiting prompts: at most ``step_tokens`` tokens of
 both, ``most`` requests, and what the cache has room for. A prompt's last chunk gives its first
-token. When the cache is full, the request that came last gives its place up, goes to the head of
-the queue, and computes its prompt and the tokens so far again. Requests pass the front end before
+token. Some engines admit a request only where its whole answer has room. In the others, when the
+cache is full, the request that came last gives its place up, goes to the head of the queue, and
+computes its prompt and the tokens so far again. Requests pass the front end before
 they queue; how long that takes differs from one to the next (exponential, where there is a seed),
 so that answers that end together are not followed by prompts that come together.
 
@@ -44,6 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         request_bytes: Of a request, whatever its length: half a page, recurrent states.
         most: Requests in flight.
         step_tokens: Tokens of a step.
+        reserves: Whether a request is admitted only with room for its whole answer.
         frontend_s: Of a request, outside of the steps; a mean.
         cached_share: Part of every prompt that a prefix cache holds: not computed again.
         stages: Pipeline stages that a prompt passes.
@@ -55,6 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request_bytes: float
     most: int
     step_tokens: int
+    reserves: bool = False
     frontend_s: float = 0.0
     cached_share: float = 0.0
     stages: int = 1
@@ -122,7 +125,8 @@ class Replica:
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []  # as they joined; may hold some that ended
         self._ends: list[tuple[int, int, _Job]] = []  # heap: decode step, number, job
-        self._steps = self._offered = self._joined = self._batch = self._held = 0
+        self._steps = self._offered = self._joined = self._batch = 0
+        self._held = self._promised = 0  # tokens in the cache, and at the ends of those answers
 
     def offer(self, request: Request) -> None:
         """A request that comes; in order of time.
@@ -175,13 +179,14 @@ class Replica:
         limits, batch = self._limits, self._batch
         token, each = self._token, self._each
         room = limits.step_tokens - batch
-        free = self._capacity - (self._held + batch) * token - batch * each
+        held = self._promised if limits.reserves else self._held + batch
+        free = self._capacity - held * token - batch * each
         seats = limits.most - batch
         chunks: list[tuple[_Job, int]] = []
         for job in self._waiting:
             if room <= 0 or seats <= len(chunks):
                 break
-            need = (job.prompt + 1) * token + each
+            need = (job.prompt + (job.left if limits.reserves else 1)) * token + each
             if need > free:
                 break
             free -= need
@@ -244,6 +249,7 @@ class Replica:
             return
         job.start, job.end = self._steps, self._steps + job.left
         self._held += job.prompt + 1
+        self._promised += job.tokens + job.output
         self._batch += 1
         self._joined += 1
         self._running.append(job)
@@ -259,7 +265,9 @@ class Replica:
             if room < steps:
                 steps = max(1, int(room))
         mean = held / batch
-        of_none, of_token = self._times.line(batch, mean)
+        of_none, of_token, until = self._times.line(batch, mean)
+        if steps > until - mean:  # beyond it another line holds
+            steps = max(1, math.ceil(until - mean))
         seconds = of_none + of_token * (mean + 0.5 * steps)
         start, left = self.now, horizon - self.now
         if steps > 1 and seconds * steps > left:
@@ -283,6 +291,7 @@ class Replica:
                 job.end = -1
                 self._batch -= 1
                 self._held -= job.prompt + 1 + (steps - job.start)
+                self._promised -= job.tokens + job.output
                 self._end(job)
         if len(self._running) > 2 * self._batch + 64:
             self._running = [job for job in self._running if job.end >= 0]
@@ -315,6 +324,7 @@ class Replica:
             job.end = -1
             self._batch -= 1
             self._held -= job.prompt + 1 + written
+            self._promised -= job.tokens + job.output
             job.left -= written
             job.prompt, job.done = job.tokens + job.output - job.left, 0
             self._waiting.appendleft(job)

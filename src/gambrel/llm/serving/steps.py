@@ -150,19 +150,20 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def request_host_s(self) -> float:
         """Host time of a step for each request in it; none beside a host time that was asked."""
-        if self.engine.host_s is not None or self.service is None:
+        if self.engine.host_s is not None or self.service is None or self.engine.offline:
             return 0.0
         return self.service.request_s
 
     @property
     def overhead(self) -> Overhead:
         """Floor of steps with prompt tokens, and the front end."""
-        service = self.service
+        service, asked = self.service, self.engine.frontend_s
         if service is None:
-            return Overhead()
+            return Overhead(frontend_s=asked or 0.0)
         layers = sum(group.count for group in self.spec.layers)
         floor_s = service.eager_layer_s * layers
-        return Overhead(floor_s=floor_s, frontend_s=service.frontend_s)
+        front_s = service.frontend_s if asked is None else asked
+        return Overhead(floor_s=floor_s, frontend_s=0.0 if self.engine.offline else front_s)
 
     @property
     def mean_of(self) -> tuple[str, ...]:

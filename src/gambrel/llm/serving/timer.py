@@ -79,7 +79,7 @@ class StepTimes:
         self._decode: list[list[float]] = t.decode_s.tolist()
         self._attention: list[list[float]] = t.attention_s.tolist()
         self._linear: list[float] = t.linear_s.tolist()
-        self._rows: dict[int, list[tuple[float, float]]] = {}
+        self._rows: dict[int, list[tuple[float, float, float]]] = {}
         self._curves: dict[int, Floats] = {}
         self._wholes: dict[int, float] = {}
 
@@ -110,24 +110,24 @@ class StepTimes:
 
     def uniform(self, batch: int, context: float) -> float:
         """`decode` of requests with one mean context, unchecked."""
-        start, slope = self.line(batch, context)
+        start, slope, _ = self.line(batch, context)
         return start + slope * context
 
-    def line(self, batch: int, context: float) -> tuple[float, float]:
-        """Seconds of a decode step near a context: of none, and of each token; unchecked."""
+    def line(self, batch: int, context: float) -> tuple[float, float, float]:
+        """Seconds of a decode step near a context: of none, of each token, and up to where."""
         row = self._rows.get(batch)
         if row is None:
             row = self._rows[batch] = self._row(batch)
         return row[bisect(self._contexts, context, 1, len(row)) - 1]
 
-    def _row(self, batch: int) -> list[tuple[float, float]]:
+    def _row(self, batch: int) -> list[tuple[float, float, float]]:
         """Lines of a decode step of so many requests, one between two contexts of the table."""
         values = self._curve(batch)
         axis = self._contexts
         slopes = [
             (values[i + 1] - values[i]) / (axis[i + 1] - axis[i]) for i in range(len(axis) - 1)
         ]
-        return [(values[i] - slope * axis[i], slope) for i, slope in enumerate(slopes)]
+        return [(values[i] - slope * axis[i], slope, axis[i + 1]) for i, slope in enumerate(slopes)]
 
     def _curve(self, batch: int) -> list[float]:
         """Seconds of a decode step of so many requests, at every context of the table."""

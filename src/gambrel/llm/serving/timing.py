@@ -117,7 +117,8 @@ def latency(
         prompts: How prompts enter the steps.
         overhead: What the engine adds.
         arrivals: ``"closed"``: a request that ends is replaced at once; ``"burst"``: all come
-            together and have equal lengths; ``"poisson"``: they come at random.
+            together and have equal lengths; ``"poisson"``: they come at random; ``"offline"``: as
+            closed, since all wait from the start.
     """
     if arrivals == "burst":
         return _burst(batch, output_tokens, decode_s, prompts, overhead)
@@ -134,7 +135,7 @@ def latency(
     mean, square = ((1 - q) * decode_s**k + q * longer**k for k in (1, 2))
     requests_per_s = batch / life
     wave = maximum(batch / prompts.groups - 1, 0) / 2 * each * prompts.groups
-    if arrivals == "closed":
+    if arrivals in ("closed", "offline"):
         others = FIRST_WAVE * wave
     else:
         # One server with a constant service time and random arrivals (Pollaczek-Khinchine): half

@@ -67,11 +67,12 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
     if service is not None:
         layer, step = seconds(service.eager_layer_s), seconds(service.step_s)
         front = seconds(service.frontend_s)
+        admits = "; a request waits until its whole answer has room in the cache"
         yield (
             "Engine",
             f"steps with prompt tokens at least {layer} per layer; host time {step} per step and "
-            f"{seconds(service.request_s)} per request in it; {front} front end per request "
-            f"({service.source.title})",
+            f"{seconds(service.request_s)} per request in it; {front} front end per request"
+            f"{admits if service.reserves_answers else ''} ({service.source.title})",
         )
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""

@@ -172,7 +172,7 @@ def _details(choice: Choice) -> FactList:
         ),
         (
             "TTFT",
-            f"{format_si(p.ttft_s, 's', 3)} = prefill {format_si(p.prefill_s, 's', 3)} + queue "
+            f"{format_si(p.ttft_s, 's', 3)}{_ends(choice.ttft)} = prefill {format_si(p.prefill_s, 's', 3)} + queue "
             f"{format_si(p.queue_s, 's', 3)}; {format_si(p.burst_ttft_s, 's', 3)} on average if "
             "all in flight arrive together",
         ),
@@ -187,6 +187,12 @@ def _details(choice: Choice) -> FactList:
         ("Energy", _energy(choice)),
     )
     return FactList(heading="Best", items=items)
+
+
+def _ends(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    return f" ({format_si(estimate.low, 's', 3)} to {format_si(estimate.high, 's', 3)})"
 
 
 def _range(estimate: Estimate | None, value: float) -> str:

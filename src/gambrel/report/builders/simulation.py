@@ -28,6 +28,8 @@ from gambrel.units import format_count, format_number, format_percent, format_si
 
 #: Layouts of a search that are listed.
 _TRIED: Final = 12
+#: Share of the time in steps from which the steps set the rate.
+_SATURATED: Final = 0.95
 
 
 def document(record: Simulation, _options: Options) -> Document:
@@ -88,10 +90,38 @@ def _answer(record: Simulation) -> tuple[str, ...]:
     return (
         f"{record.devices} x {record.device}, {split}, {record.precision}: {_verdict(record)}",
         f"TTFT {_tail(o.ttft)}; TPOT {_tail(o.tpot)}; whole answer {_tail(o.total)}",
-        f"{rate_text(o.requests_per_s)} requests/s, {rate_text(o.tokens_per_s)} tokens/s, "
-        f"{rate_text(o.tokens_per_s / record.devices)} per device{_cost(record)}; "
-        f"{engine_of(record)}",
+        f"{rate_text(o.requests_per_s)} requests/s, {rate_text(o.tokens_per_s)} tokens/s"
+        f"{_range(record)}, {rate_text(o.tokens_per_s / record.devices)} per device"
+        f"{_cost(record)}; {engine_of(record)}",
     )
+
+
+def _range(record: Simulation) -> str:
+    """Of the rate, where replicas are never idle: less time in steps is more output."""
+    step, rate = record.step, record.outcome.tokens_per_s
+    if step is None or record.outcome.utilization < _SATURATED:
+        return ""
+    low, high = (rate_text(rate * step.value / end) for end in (step.high, step.low))
+    return f" ({low} to {high}, {step.confidence} confidence)"
+
+
+def _steps(record: Simulation) -> str:
+    step = record.step
+    if step is None:
+        return "by the roofline alone; no expected time is known"
+    low, high = (format_number(end / step.value, 3) for end in (step.low, step.high))
+    return (
+        f"{format_si(step.value, 's', 3)} each at the mean number in flight; steps and TPOT {low} "
+        f"to {high} times as long ({step.confidence} confidence: {step.reason})"
+    )
+
+
+def _first(record: Simulation) -> str:
+    first = record.ttft
+    if first is None:
+        return "by the roofline alone; no expected time is known"
+    low, high = (format_si(end, "s", 3) for end in (first.low, first.high))
+    return f"mean {format_si(first.value, 's', 3)} ({low} to {high}, {first.confidence} confidence)"
 
 
 def _verdict(record: Simulation) -> str:
@@ -150,6 +180,8 @@ def _facts(record: Simulation) -> FactList:
         heading="Run",
         items=(
             ("Goodput", goodput),
+            ("Decode steps", _steps(record)),
+            ("TTFT", _first(record)),
             ("Requests", f"{o.requests:,} in {_span(o.duration_s)}"),
             ("Energy", _energy(record)),
             (
