@@ -27,6 +27,7 @@ def main() -> int:
     measured, truth = options.folder / "measured", options.folder / "truth"
     commands = (
         ("fit_calibration.py", str(measured), "--truth", str(truth)),
+        ("fit_reduce.py", str(measured)),
         ("fit_npu.py", str(options.folder)),
         ("fit_half.py",),
         ("fit_shares.py",),

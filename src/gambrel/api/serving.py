@@ -51,7 +51,6 @@ def serve_sim(question: Question) -> Simulation:
         GambrelError: Any of its subclasses; the message says what to do.
     """
     from gambrel.llm.serving.choice import first_token
-    from gambrel.llm.serving.commands import commands
     from gambrel.llm.serving.fleet import TRIED, fewest, meets
     from gambrel.llm.serving.outcomes import Simulation
     from gambrel.llm.serving.question import Target
@@ -90,15 +89,7 @@ def serve_sim(question: Question) -> Simulation:
         energy_j_per_token=usual.energy_j_per_token,
         tried=(*tried, *reasons),
         tried_with=min(TRIED, result.requests) if tried else 0,
-        commands=commands(
-            name_of(q, setup.spec),
-            _with_replicas(setup.sharding, count),
-            setup.engine,
-            longest=q.longest,
-            most=q.max_requests,
-            formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
-            experts=bool(setup.spec.mixtures),
-        ),
+        commands=_commands(setup, count, q),
         assumptions=_assumptions(one, q),
     )
 
@@ -377,6 +368,20 @@ def _with_replicas(sharding: Sharding, count: int) -> Sharding:
     import msgspec
 
     return msgspec.structs.replace(sharding, data=count)
+
+
+def _commands(setup: Setup, replicas: int, q: Question) -> tuple[str, ...]:
+    from gambrel.llm.serving.commands import commands
+
+    return commands(
+        name_of(q, setup.spec),
+        _with_replicas(setup.sharding, replicas),
+        setup.engine,
+        longest=q.longest,
+        most=q.max_requests,
+        formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
+        experts=bool(setup.spec.mixtures),
+    )
 
 
 def _assumptions(one: Server, q: Question) -> tuple[str, ...]:

@@ -14,12 +14,11 @@ import msgspec
 
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import Topology
+from gambrel.runtimes import runtime as runtime_of
 from gambrel.workload import Op, Workload
 
-#: Serving engines that reduce small messages with their own kernels, not the vendor's library.
-_CUSTOM: Final = frozenset({"vllm", "sglang", "tensorrt-llm"})
-#: Most devices for which these kernels exist.
-_CUSTOM_DEVICES: Final = 8
+#: Most devices for which serving engines have all-reduces of their own.
+_OWN_DEVICES: Final = 8
 
 
 def place(
@@ -27,8 +26,8 @@ def place(
 ) -> Workload:
     """The workload with every collective laid on the nodes.
 
-    Sets ``nodes`` in the sizes, ``algorithm`` and, for the expected time, ``kernel`` and
-    ``ring_share`` in the attributes.
+    Sets ``nodes`` in the sizes, ``algorithm`` and, for the expected time, ``ring_share`` and
+    ``reduce_share`` in the attributes.
 
     Args:
         workload: Of one device, as `gambrel.llm.build` makes it.
@@ -95,12 +94,19 @@ def _placed(op: Op, sharding: Sharding, topology: Topology, runtime: str) -> Op:
         own = "in_switch" if topology.in_switch else "ring"
         attrs["algorithm"] = topology.all_reduce or own
         attrs["switch_reduces"] = topology.in_switch
-        if runtime in _CUSTOM and nodes == 1 and size <= _CUSTOM_DEVICES:
-            attrs["kernel"] = "custom"
+        share = _own_share(runtime)
+        if share is not None and nodes == 1 and size <= _OWN_DEVICES:
+            attrs["reduce_share"] = share
     if nodes > 1 and topology.network_latency_s:
         attrs["network_latency_s"] = topology.network_latency_s
     sizes = {**op.sizes, "nodes": nodes} if nodes > 1 else op.sizes
     return msgspec.structs.replace(op, sizes=sizes, attrs=attrs)
+
+
+def _own_share(name: str) -> float | None:
+    """What an engine's own all-reduce attains of the library's rate; None where it has none."""
+    service = runtime_of(name).service if name else None
+    return service.reduce_share if service else None
 
 
 def assumptions(sharding: Sharding, topology: Topology, overlap: float = 0.0) -> tuple[str, ...]:

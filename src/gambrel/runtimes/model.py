@@ -84,6 +84,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
         reserves_answers: Whether a request is admitted only where the cache has room for its whole
             answer, so that none gives its place up.
+        reduce_share: What the engine's own all-reduce of short messages attains of the rate of the
+            vendor's library; None where it has none.
         wide_latent_cache: Patterns of devices on which a latent cache has 16 bits unless 8 are
             asked for, because the engine has no fast kernel for 8 there.
         source: Where the figures come from.
@@ -94,6 +96,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     request_s: float
     frontend_s: float
     reserves_answers: bool = False
+    reduce_share: float | None = None
     wide_latent_cache: tuple[str, ...] = ()
     source: Source
 

@@ -25,7 +25,7 @@ def planned(batch=1, **sizes):
 
 @pytest.mark.parametrize(("batch", "context"), [(1, 1000), (37, 3000), (256, 777)])
 def test_decode_is_the_analysis_and_the_host(timer, batch, context):
-    host_s = 1.5e-3 + 2.3e-5 * batch
+    host_s = 1.44e-3 + 1.1e-5 * batch
     found = planned(batch, input=context - 1, output=2)
     assert found.point.batch == batch
     exact = found.decode.expected_time_s.value
@@ -102,7 +102,7 @@ def test_without_an_engine_every_answer_is_the_mean_of_the_same_engines():
     ]
     each = [t.decode(64, 4096) for t in named]
     assert unnamed.decode(64, 4096) == pytest.approx(np.mean(each), rel=1e-3)
-    assert min(each) < 0.99 * unnamed.decode(64, 4096)
+    assert min(each) < 0.995 * unnamed.decode(64, 4096)
     asked = {"input": 4095, "output": 2, "tensor": 1}
     plan = gambrel.serve_plan(MODEL, DEVICE, concurrency=64, **asked).best[0].point
     step = plan.tpot_s - plan.interference_s

@@ -341,9 +341,14 @@ def _collective(c: Constants, _machine: Machine, task: Task) -> Size:
         seconds = forms.collective(
             c, task.link_byte_per_s, link_bytes=_ring_bytes(view), devices=devices / nodes
         )
-        if view.attrs.get("kernel") == "custom":
+        own_share = view.attrs.get("reduce_share")
+        if isinstance(own_share, float) and "short_s" in c:
             own = forms.custom_all_reduce(
-                c, task.link_byte_per_s, payload=view.size("payload_bytes"), devices=devices
+                c,
+                task.link_byte_per_s,
+                payload=view.size("payload_bytes"),
+                devices=devices,
+                share=own_share,
             )
             seconds = minimum(seconds, own)
         seconds = where(devices / nodes > 1, seconds, 0.0)

@@ -172,26 +172,23 @@ def collective(c: Constants, link_byte_per_s: float, *, link_bytes: Size, device
     return start + moved + c["middle"] * root(start * moved)
 
 
-#: Shortest all-reduce of a serving framework's own kernel on two and on eight devices behind one
-#: switch, s: 2.4 and 4.5 µs in the measurements that docs/estimates.md names; a step for each
-#: doubling between.
-CUSTOM_FLOOR_S: Final = (2.4e-6, 1.05e-6)
-
-
 def custom_all_reduce(
-    c: Constants, link_byte_per_s: float, *, payload: Size, devices: Size
+    c: Constants, link_byte_per_s: float, *, payload: Size, devices: Size, share: float
 ) -> Size:
-    """The all-reduce that serving frameworks bring for short messages, in seconds, start included.
+    """The all-reduce that serving engines bring for short messages, in seconds, start included.
 
     Every device reads the whole message of every other and adds (one step), or reads its part of
     each, adds, and hands the sum out (two steps, with a second meeting of all devices): whichever
-    is shorter.
+    is shorter. ``share`` of the library's rate is attained.
     """
-    floor = CUSTOM_FLOOR_S[0] + CUSTOM_FLOOR_S[1] * (log2(devices) - 1)
-    rate = c["share"] * link_byte_per_s
+    floor, rate = c["short_s"], share * c["share"] * link_byte_per_s
     one = floor + payload * (devices - 1) / rate
     two = 1.5 * floor + 2 * payload * (devices - 1) / devices / rate
     return minimum(one, two)
+
+
+#: The largest share of a link that rings attain: all-reduces of four H100, all-gathers of eight.
+RING_SHARE: Final = 0.83
 
 
 def over_network(
@@ -199,10 +196,11 @@ def over_network(
 ) -> Size:
     """The part of a collective between nodes, in seconds.
 
-    The bytes at the share of the link that was attained within a node, and a message's latency for
-    each level of a tree over the nodes, there and back.
+    The bytes at the share of the link that was attained within a node, but no more than rings reach
+    there (switches that add help only within it), and a message's latency for each level of a tree
+    over the nodes, there and back.
     """
-    moved = roofline.seconds(network_bytes, c["share"] * byte_per_s)
+    moved = roofline.seconds(network_bytes, min(c["share"], RING_SHARE) * byte_per_s)
     return moved + 2 * log2(nodes) * latency_s
 
 

@@ -172,9 +172,9 @@ def _details(choice: Choice) -> FactList:
         ),
         (
             "TTFT",
-            f"{format_si(p.ttft_s, 's', 3)}{_ends(choice.ttft)} = prefill {format_si(p.prefill_s, 's', 3)} + queue "
-            f"{format_si(p.queue_s, 's', 3)}; {format_si(p.burst_ttft_s, 's', 3)} on average if "
-            "all in flight arrive together",
+            f"{format_si(p.ttft_s, 's', 3)}{_ends(choice.ttft)} = prefill "
+            f"{format_si(p.prefill_s, 's', 3)} + queue {format_si(p.queue_s, 's', 3)}; "
+            f"{format_si(p.burst_ttft_s, 's', 3)} on average if all in flight arrive together",
         ),
         ("Step", steps),
         (
