@@ -84,6 +84,7 @@ def serve_sim(question: Question) -> Simulation:
         met=meets(result, target, q.percentile) if limited else None,
         outcome=result,
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
+        paced=q.trace is not None or q.rate is not None,
         step=usual.step,
         ttft=first_token(usual.prompt, result.ttft.mean_s, setup),
         energy_j_per_token=usual.energy_j_per_token,
@@ -381,6 +382,7 @@ def _commands(setup: Setup, replicas: int, q: Question) -> tuple[str, ...]:
         most=q.max_requests,
         formats=None if setup.precisions == setup.spec.precisions() else setup.precisions,
         experts=bool(setup.spec.mixtures),
+        first=setup.settings.runtime or "",
     )
 
 

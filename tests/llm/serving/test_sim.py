@@ -9,6 +9,8 @@ import pytest
 import gambrel
 from gambrel.cli import run
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.report.builders.simulation import document
+from gambrel.report.options import Options
 
 ASKED = {"model": "llama-3.1-8b", "hardware": "h100", "requests": 300}
 
@@ -94,6 +96,8 @@ def test_a_batch_job_needs_no_server():
     assert any("pass no server" in text for text in offline.assumptions)
     assert offline.step.low < offline.step.value < offline.step.high
     assert offline.outcome.preemptions == 0
+    assert not offline.paced
+    assert " tokens/s (" in document(offline, Options()).answer[-1]
 
 
 def test_an_engine_without_promises_preempts_where_another_waits():
@@ -112,6 +116,9 @@ def test_a_front_end_of_ones_own():
     # Without a word on it the near end holds servers that take no time.
     assert usual.ttft.low < quick.ttft.value < usual.ttft.value < usual.ttft.high
     assert quick.ttft.value == pytest.approx(quick.outcome.ttft.mean_s)
+    # Requests set the rate here, and so it has no range.
+    assert usual.paced
+    assert " tokens/s, " in document(usual, Options()).answer[-1]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tupl
         most=point.batch,
         formats=None if own else setup.precisions,
         experts=bool(setup.spec.mixtures),
+        first=setup.settings.runtime or "",
     )
 
 

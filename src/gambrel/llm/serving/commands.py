@@ -28,6 +28,7 @@ def commands(
     most: int | None = None,
     formats: Precisions | None = None,
     experts: bool = False,
+    first: str = "",
 ) -> tuple[str, ...]:
     """The command line that starts a deployment in each engine, a line each.
 
@@ -40,6 +41,7 @@ def commands(
         formats: Other number formats than the checkpoint's; None are its own.
         experts: Whether the model has any. Replicas of vLLM are started together, but such ones
             would share their experts.
+        first: The engine whose line comes first.
     """
     said = {
         "utilization": engine.utilization,
@@ -52,7 +54,8 @@ def commands(
     # Replicas that one command starts.
     together = {name: sharding.data if name == "vllm" and not experts else 1 for name in OPTIONS}
     return tuple(
-        _command(name, model, sharding, together[name], engine, said, formats) for name in OPTIONS
+        _command(name, model, sharding, together[name], engine, said, formats)
+        for name in sorted(OPTIONS, key=lambda name: name != first)
     )
 
 

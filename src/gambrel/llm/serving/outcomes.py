@@ -119,6 +119,8 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True
         tried_with: How many of the requests it tried them with; 0 without a search.
         step: A decode step at the mean number of requests in flight; its range is that of the time
             spent in steps and prompts. None where no expected time is known.
+        paced: Whether requests come at times of their own, which set the rate; else the next comes
+            when one ends, or all are there from the start, and the steps set it.
         ttft: The mean time to the first token with its range; None where no expected time is known.
         energy_j_per_token: Of an output token, all devices while they run, at the mean number of
             requests in flight; None where a constant is unknown.
@@ -137,6 +139,7 @@ class Simulation(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True
     met: bool | None
     outcome: Outcome
     price_per_hour: float | None = None
+    paced: bool = False
     step: Estimate | None = None
     ttft: Estimate | None = None
     energy_j_per_token: float | None = None

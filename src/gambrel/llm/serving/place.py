@@ -24,7 +24,7 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import LatentAttention, ModelSpec, mixers_of
 from gambrel.llm.topology import Topology
 from gambrel.runtimes import choose as choose_runtime
-from gambrel.runtimes import runtimes
+from gambrel.runtimes import on_device, runtimes
 from gambrel.runtimes.model import Runtime, matches
 from gambrel.workload import Workload
 
@@ -63,18 +63,27 @@ def place(
     if level is None or level.byte_per_s is None:
         raise DeviceError("publishes no bandwidth of a memory that could hold the model.")
     placed = node.place(device, sharding.devices, busiest(sharding))
-    chosen = choose_runtime(device, settings.runtime, language=True)
+    chosen = _runtime(device, settings.runtime)
     return Setup(
         spec=spec,
         device=device,
         placed=placed,
         topology=node,
         sharding=sharding,
-        precisions=_cached(precisions, spec, device, chosen.runtime),
+        precisions=_cached(precisions, spec, device, chosen),
         engine=engine,
-        settings=replace(settings, runtime=chosen.runtime.id),
+        settings=replace(settings, runtime=chosen.id),
         built={} if built is None else built,
     )
+
+
+def _runtime(device: Device, requested: str | None) -> Runtime:
+    """As asked, else the device's default; a serving engine where one runs there."""
+    chosen = choose_runtime(device, requested, language=True).runtime
+    if requested is not None or chosen.service is not None:
+        return chosen
+    there = on_device(device, language=True)
+    return next((r for r in there if r.service is not None and r.default_for), chosen)
 
 
 def _cached(

@@ -28,8 +28,6 @@ from gambrel.units import format_count, format_number, format_percent, format_si
 
 #: Layouts of a search that are listed.
 _TRIED: Final = 12
-#: Share of the time in steps from which the steps set the rate.
-_SATURATED: Final = 0.95
 
 
 def document(record: Simulation, _options: Options) -> Document:
@@ -97,9 +95,9 @@ def _answer(record: Simulation) -> tuple[str, ...]:
 
 
 def _range(record: Simulation) -> str:
-    """Of the rate, where replicas are never idle: less time in steps is more output."""
+    """Of the rate, where the steps set it: less time in them is more output."""
     step, rate = record.step, record.outcome.tokens_per_s
-    if step is None or record.outcome.utilization < _SATURATED:
+    if step is None or record.paced:
         return ""
     low, high = (rate_text(rate * step.value / end) for end in (step.high, step.low))
     return f" ({low} to {high}, {step.confidence} confidence)"
