@@ -116,6 +116,21 @@ def fit_library(data: Sequence[Row], nccl: Sequence[Row], library: Library) -> d
     return {"share": best[1], "middle": best[2]}
 
 
+def held_out(data: Sequence[Row], nccl: Sequence[Row], library: Library) -> list[float]:
+    """Measured over predicted of the library's rows, each half by the other."""
+    ranked = sorted(nccl, key=lambda r: (r.payload, r.seconds))
+    long = sorted((r for r in data if r.payload >= LONG), key=lambda r: (r.payload, r.seconds))
+    ratios = []
+    for half in (0, 1):
+        fitted = fit_library(long[1 - half :: 2], ranked[1 - half :: 2], library)
+        for r in ranked[half::2]:
+            own = {**library[r.device, r.devices], **fitted}
+            sent = 2 * r.payload * (r.devices - 1) / r.devices
+            time = forms.collective(own, _rate(r.device), link_bytes=sent, devices=r.devices)
+            ratios.append(r.seconds / float(time))
+    return ratios
+
+
 def _rate(device: str) -> float:
     link = peer_link(load(device))
     assert link is not None
@@ -167,18 +182,34 @@ def main() -> int:
     """Prints the table."""
     folder, write = Path(sys.argv[1]), "--write" in sys.argv
     constants = json.loads(TARGET.read_text(encoding="utf-8"))
-    sets = {
-        (s["device"], int(s["formats"][0].rpartition("-")[2])): s["constants"]
+    found = {
+        (s["device"], int(s["formats"][0].rpartition("-")[2])): s
         for s in constants["sets"]
         if s["form"] == "collective" and s["formats"][0].startswith("all_reduce")
     }
+    sets = {key: s["constants"] for key, s in found.items()}
     data = rows(folder)
     switched = [r for r in data if r.device in SWITCHED]
     nccl = of_library(folder)
     for key in sorted({(r.device, r.devices) for r in switched}):
         own, theirs = ([r for r in x if (r.device, r.devices) == key] for x in (data, nccl))
+        tested = held_out(own, theirs, sets)
         sets[key].update(fit_library(own, theirs, sets))
-        print(f"library, {key[1]} x {key[0]}: {sets[key]['share']}, {sets[key]['middle']}")
+        low, high = found[key]["low"][0], found[key]["high"][0]
+        inside = statistics.fmean(low <= ratio <= high for ratio in tested)
+        off = [abs(1 / ratio - 1) for ratio in tested]
+        mean, median = statistics.fmean(off), statistics.median(off)
+        found[key]["held_out"].update(
+            points=len(off),
+            mape=round(mean, 4),
+            median=round(median, 4),
+            inside=round(inside, 4),
+            by_framework={"nccl": round(mean, 4)},
+        )
+        print(
+            f"library, {key[1]} x {key[0]}: {sets[key]['share']}, {sets[key]['middle']}; "
+            f"halves left out {mean:.1%}, {inside:.0%} inside"
+        )
     _, shares = fit(switched, sets)
     starts = fit_starts(data, sets, shares)
     print("shares", {k: round(v, 2) for k, v in shares.items()})

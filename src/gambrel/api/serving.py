@@ -202,8 +202,9 @@ def _load(q: Question) -> Load:
         together = q.requests or q.concurrency
         if together is None:
             raise InputError(f"arrivals={q.arrivals}: give --requests, e.g. 1000.")
+        what = "in a batch job" if q.arrivals == "offline" else "at once"
         return Load(
-            about=f"{together:,} requests at once, {shape}",
+            about=f"{together:,} requests {what}, {shape}",
             open=lambda: arrivals.burst(lengths, together, q.seed),
         )
     count = q.requests or _PER_SLOT * slots
