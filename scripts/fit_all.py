@@ -28,6 +28,7 @@ def main() -> int:
     commands = (
         ("fit_calibration.py", str(measured), "--truth", str(truth)),
         ("fit_reduce.py", str(measured)),
+        ("fit_rocm.py",),
         ("fit_npu.py", str(options.folder)),
         ("fit_half.py",),
         ("fit_shares.py",),

@@ -163,7 +163,7 @@ def test_nearer_kin_comes_first_in_its_own_format():
     found = on("h100-sxm5-80gb", four_bits)
     assert "constants of h200-sxm-141gb, of the same generation" in found.reason
     own = on("h200-sxm-141gb", four_bits).reason
-    assert own.startswith("three constants fitted to kernels of TensorRT-LLM")
+    assert own.startswith("a few constants fitted to runs of TensorRT-LLM")
 
 
 def test_ranges_widen_with_distance():

@@ -133,3 +133,45 @@ def test_a_front_end_of_ones_own():
 def test_what_a_batch_job_does_not_take(more, said):
     with pytest.raises(InputError, match=said):
         gambrel.serve_sim("llama-3.1-8b", "h100", arrivals="offline", **JOB, **more)
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "asked", "published"),
+    [
+        # NVIDIA/TensorRT-LLM, perf-overview.md of 1.0 and 0.14; see benchmarks/data/trtllm.
+        ("llama-3.1-8b", "h100", {"input": 1000, "output": 1000, "requests": 3000}, 15_220),
+        ("llama-3.3-70b", "h200", {"input": 2048, "output": 2048, "requests": 1500}, 2_003),
+        (
+            "llama-3.1-70b",
+            "l40s",
+            {"input": 5000, "output": 500, "requests": 1500, "tensor": 8},
+            230.3,
+        ),
+        (
+            "llama-3.1-8b",
+            "a100-pcie-80gb",
+            {"input": 2048, "output": 128, "requests": 3000, "precision": "fp16"},
+            611.8,
+        ),
+        # ROCm/vllm, docs/dev-docker/README.md for 0.8.5; see benchmarks/data/rocm.
+        (
+            "llama-3.1-405b",
+            "mi300x",
+            {"input": 500, "output": 2000, "requests": 2000, "tensor": 8, "runtime": "vllm"},
+            3_034,
+        ),
+    ],
+)
+def test_published_rates_are_within_a_quarter(model, device, asked, published):
+    asked = {"precision": "fp8,kv=fp8", "runtime": "tensorrt-llm", "tensor": 1, **asked}
+    found = gambrel.serve_sim(
+        model,
+        device,
+        arrivals="offline",
+        replicas=1,
+        max_devices=8,
+        max_requests=4096,
+        utilization=0.95,
+        **asked,
+    )
+    assert found.outcome.tokens_per_s == pytest.approx(published, rel=0.25)

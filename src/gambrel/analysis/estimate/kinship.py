@@ -177,7 +177,7 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         covers = "the range covers others" if s.describes != "any" else "this is their average"
         reason += f"; none of them under this runtime, so {covers}"
     if not s.points:
-        reason = f"three constants fitted to kernels of {name} on this device"
+        reason = f"a few constants fitted to runs of {name} on this device"
     if not s.points and s.describes == "torch":
         reason = "carried from measured kernels of other kinds on this device"
     elif s.form == "stream":

@@ -1,0 +1,210 @@
+"""Fits what MI300X attain with vLLM to published runs of whole models.
+
+    python scripts/fit_rocm.py [--write]
+
+No kernel of these GPUs was measured. Of 80 rows (benchmarks/data/rocm) follow the share of the
+bandwidth (weights and cache alike), the share of the fp8 peak, the time of a layer's launches and
+the share of the links that all-reduces attain, which the best fit chooses from a few; steps and
+requests cost the host what they cost served vLLM. Two models cannot say how one does for the other
+(their layers cost what their weights do); errors are those of one version by the other. ``--write``
+stores the sets in src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gambrel.analysis.estimate.forms import IN_FLIGHT_BYTE_PER_S
+from gambrel.device.catalog import load
+from gambrel.device.roofs import main_memory, peer_link, resolve
+from gambrel.llm.accounting import forward_flops
+from gambrel.llm.known import spec_of
+from gambrel.runtimes import Service, runtime
+
+ROOT: Final = Path(__file__).parents[1]
+ROWS: Final = ROOT / "benchmarks/data/rocm/rows.csv"
+TARGET: Final = ROOT / "src/gambrel/analysis/calibration/constants.json"
+DEVICE: Final = "mi300x"
+RANKS: Final = 8
+#: Kernels of a layer besides its two all-reduces, and the start of one, s: that of NCCL on eight
+#: GPUs, an assumption; only the sum of a layer is fitted.
+KERNELS: Final = 9
+REDUCE_S: Final = 15e-6
+#: Link's rate over what all-reduces attain, of which the best is taken.
+REDUCES: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
+#: No kernel was measured, and one layout.
+RANGE: Final = (0.75, 1.35)
+
+
+class Row(NamedTuple):
+    """One published run: seconds at the peaks by what is done, and as measured."""
+
+    version: str
+    memory_s: float
+    layers: float
+    matrix_s: float
+    links_s: float
+    requests: float
+    steps: float
+    measured_s: float
+
+
+class Fit(NamedTuple):
+    """Peak over attained, and seconds of a layer's launches."""
+
+    memory: float
+    layer_s: float
+    matrix: float
+    links: float
+
+
+def rows() -> list[Row]:
+    """All of them."""
+    device = load(DEVICE)
+    level, link, peak = main_memory(device), peer_link(device), resolve(device, "matrix", "fp8")
+    assert level is not None
+    assert link is not None
+    assert peak is not None
+    bandwidth, rate = level.byte_per_s, link.byte_per_s_per_direction
+    assert bandwidth is not None
+    assert rate is not None
+    found = []
+    with ROWS.open(newline="") as file:
+        for r in csv.DictReader(file):
+            spec = spec_of(r["model"])
+            assert spec is not None
+            into, out, batch = (int(r[key]) for key in ("input", "output", "requests"))
+            layers = sum(group.count for group in spec.layers)
+            head = spec.vocab * spec.hidden
+            inner = (forward_flops(spec, 1) / 2 - head) / RANKS
+            cache = 2 * layers * 128 / RANKS * 8  # one key/value head of 128 a device, fp8
+            tokens = batch * (into + out)
+            moved = 2 * layers * tokens * spec.hidden * 2 * 2 * (RANKS - 1) / RANKS
+            step = inner + 2 * head / RANKS + batch * (into + out / 2) * cache
+            matrix = 2 * inner * tokens + 4 * head / RANKS * batch * out
+            given = r["seconds"]
+            measured = float(given) if given else batch * out / float(r["tokens_per_s"])
+            found.append(
+                Row(
+                    version=r["version"],
+                    memory_s=out * step / bandwidth,
+                    layers=out * layers,
+                    matrix_s=matrix / peak.flop_per_s,
+                    links_s=moved / rate,
+                    requests=batch * out,
+                    steps=out,
+                    measured_s=measured,
+                )
+            )
+    return found
+
+
+def predicted(row: Row, own: Fit, service: Service) -> float:
+    """Seconds of a run."""
+    shared = own.memory * row.memory_s + own.layer_s * row.layers + own.matrix * row.matrix_s
+    return shared + own.links * row.links_s + host_s(row, service)
+
+
+def host_s(row: Row, service: Service) -> float:
+    """What steps and requests cost the host."""
+    return service.step_s * row.steps + service.request_s * row.requests
+
+
+def error(data: Sequence[Row], own: Fit, service: Service) -> float:
+    """Mean absolute error, 1."""
+    return float(np.mean([abs(predicted(r, own, service) / r.measured_s - 1) for r in data]))
+
+
+def fit(data: Sequence[Row], service: Service) -> Fit:
+    """Least squares of relative errors."""
+    tried = []
+    for links in REDUCES:
+        left = np.array([[r.memory_s, r.layers, r.matrix_s] for r in data])
+        measured = np.array([r.measured_s for r in data])
+        known = np.array([links * r.links_s + host_s(r, service) for r in data])
+        found = np.linalg.lstsq(left / measured[:, None], 1 - known / measured, rcond=None)[0]
+        tried.append(Fit(*map(float, found), links))
+    return min(tried, key=lambda one: error(data, one, service))
+
+
+def sets(own: Fit) -> list[dict[str, Any]]:
+    """As the constants of formulas; what only measured kernels tell is left out (0)."""
+    device = load(DEVICE)
+    units, clock = device.fact("num_units"), device.fact("boost_clock")
+    level = main_memory(device)
+    assert units is not None
+    assert clock is not None
+    assert level is not None
+    assert level.byte_per_s is not None
+    most = 1 + level.byte_per_s / units.value / IN_FLIGHT_BYTE_PER_S
+    launch = round((own.layer_s - 2 * REDUCE_S) / KERNELS * clock.value)
+    memory = round(most / own.memory, 4)
+    zero = dict.fromkeys(
+        ("quantize", "row", "by_rows", "k_fill", "wave", "operand", "unaligned"), 0.0
+    )
+    matmul = {**zero, "k_split": 128.0, "headroom": 1e9, "settle": 0.002, "launch": launch}
+    matmul |= {"compute": round(1 / own.matrix, 4), "memory": memory}
+    decode = dict.fromkeys(
+        ("lone_launch", "tile", "query", "key", "wide", "block", "edge", "late", "combine", "warm"),
+        0.0,
+    )
+    decode |= dict.fromkeys(
+        ("lone_memory", "split_lone", "split_shared", "pack_window", "grouped"), 1.0
+    )
+    decode |= {"keys_split": 128.0, "join": 4.0, "launch": launch, "memory": memory}
+    reduce = {"step_s": 0.0, "base_s": REDUCE_S, "share": round(1 / own.links, 4), "middle": 0.0}
+    cached = ["bf16", "fp16", "bf16_kv8", "fp16_kv8", "fp8"]
+    stream = {"launch": launch, "memory": memory, "vector": 0.5}
+    kinds: list[tuple[str, list[str], dict[str, Any]]] = [
+        ("matmul", ["fp8"], matmul),
+        ("stream", ["any"], stream),
+        ("decode_attention", cached, decode),
+        *(("collective", [f"all_reduce-{n}"], reduce) for n in (2, 4, 8)),
+    ]
+    return [
+        {
+            "framework": "vllm",
+            "form": form,
+            "formats": formats,
+            "device": DEVICE,
+            "constants": constants,
+            "points": 0,
+            "low": [RANGE[0]] * 4,
+            "high": [RANGE[1]] * 4,
+            "confidence": "low",
+            "describes": "vllm",
+        }
+        for form, formats, constants in kinds
+    ]
+
+
+def main() -> int:
+    """Prints errors and constants."""
+    service = runtime("vllm").service
+    assert service is not None
+    data = rows()
+    own = fit(data, service)
+    print(f"{len(data)} rows: {error(data, own, service):.1%}; {own}")
+    for version in sorted({r.version for r in data}):
+        others = [r for r in data if r.version != version]
+        left = [r for r in data if r.version == version]
+        print(f"{version} by the other: {error(left, fit(others, service), service):.1%}")
+    if "--write" in sys.argv:
+        constants = json.loads(TARGET.read_text(encoding="utf-8"))
+        kept = [s for s in constants["sets"] if s["device"] != DEVICE]
+        constants["sets"] = kept + sets(own)
+        TARGET.write_text(
+            json.dumps(constants, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
