@@ -41,6 +41,14 @@ def refused(gambrel: Gambrel, *words: str) -> str:
             ("analyze", "resnet50", "--presicion", "fp16"),
             r"No such option:? .?--presicion.*--precision.* Run 'gambrel analyze --help'.",
         ),
+        (
+            ("serve-plan", "llama-3.1-8b", *DEVICE, "--trace", "t.csv"),
+            r"'serve-plan' has no option '--trace'; serve-sim has it. Run 'gambrel serve-plan",
+        ),
+        (
+            ("analyze", "resnet50", "--tensor", "2"),
+            r"'analyze' has no option '--tensor'; serve-plan, .* and train-plan have it.",
+        ),
         (("--verison",), r"No such option:? .?--verison.* Run 'gambrel --help'."),
         (
             ("analyze", "resnet5O", *DEVICE),

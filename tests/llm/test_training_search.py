@@ -14,6 +14,7 @@ from gambrel.llm.recompute import choices, classes_of, parse
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.training import train
 from gambrel.llm.training_plan import TrainingPlan
+from gambrel.report import render
 
 LLAMA = spec_of("llama-3.1-8b")
 H100 = resolve_hardware("h100")[0]
@@ -63,11 +64,11 @@ def test_the_least_time_that_fits(none):
     assert trained(recompute="auto").recompute == "none"  # it fits as it is
     longer = {"sequences": 2, "recompute": "auto"}
     auto = trained(**longer)
-    assert auto.memory.fits
+    assert auto.memory.within(0.95)
     assert not trained(sequences=2).memory.fits
     for name in choices(frozenset(c.name for c in none.choices if c.name != "full")):
         other = trained(sequences=2, recompute=name)
-        assert not other.memory.fits or other.step_s >= auto.step_s
+        assert not other.memory.within(0.95) or other.step_s >= auto.step_s
     # Where nothing fits, the least memory.
     assert trained(sequences=64, recompute="auto").recompute == "full"
 
@@ -112,7 +113,7 @@ def test_a_search_uses_all_devices_and_the_batch_and_is_ranked(found):
         p = trial.plan
         assert p.sharding.devices == 16
         assert p.tokens == 64 * 8192
-        assert trial.memory_bytes <= found.capacity_bytes
+        assert trial.memory_bytes <= 0.95 * found.capacity_bytes
     assert all(t.why_not for t in found.best[1:])
     memory = [t.memory_bytes for t in found.pareto]
     assert memory == sorted(memory, reverse=True)
@@ -130,7 +131,7 @@ def test_a_search_on_the_command_line(capsys):
     assert run([*asked, "--devices", "7", "--global-batch", "3", "--tensor", "2"]) == 2
     assert "tensor=2 does not divide the 7 devices; it may be 1, 7." in capsys.readouterr().err
     assert run([*asked[:-1], "--devices", "8"]) == 2
-    assert "these are of a search" in capsys.readouterr().err
+    assert "belong to a search" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,28 @@ def test_replicas_that_are_given_stay():
         "llama-3.1-8b", "h100", seq=4096, devices=8, global_batch=16, data=2
     )
     assert {t.plan.sharding.data for t in found.best} == {2}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.8])
+def test_a_search_fills_the_share_of_the_memory_that_is_given(share):
+    asked = {"seq": 8192, "devices": 16, "global_batch": 64, "topology": "dgx-h100"}
+    other = gambrel.train_search("llama-3.1-8b", "h100", **asked, utilization=share)
+    usual = gambrel.train_search("llama-3.1-8b", "h100", **asked)
+    assert all(t.memory_bytes <= share * other.capacity_bytes for t in (*other.best, *other.pareto))
+    faster, slower = sorted((other, usual), key=lambda f: -f.utilization)
+    assert faster.best[0].step_s < slower.best[0].step_s
+    with pytest.raises(InputError, match=r"utilization=0.0: a share above 0"):
+        gambrel.train_search("llama-3.1-8b", "h100", **asked, utilization=0.0)
+
+
+@pytest.mark.parametrize(
+    ("seq", "said"),
+    [(8192, ", fits\n"), (9216, "with too little left for the context"), (12288, "does NOT fit")],
+)
+def test_a_step_says_how_it_fits(seq, said):
+    layout = {"sequences": 3, "data": 8, "zero": 1, "recompute": "full"}
+    step = gambrel.train_plan("llama-3.1-8b", "h100", seq=seq, **layout)
+    assert said in render(step, "markdown")
 
 
 def test_a_search_where_nothing_fits():

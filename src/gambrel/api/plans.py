@@ -80,7 +80,10 @@ def train_plan(question: Question) -> TrainingStep:
 
     q = question
     if q.devices is not None or q.global_batch is not None:
-        raise InputError("devices, global_batch: these are of a search (--search, train_search).")
+        raise InputError(
+            "devices and global_batch belong to a search: add --search (in Python: train_search), "
+            "or name the layout with --tensor, --pipeline, --data."
+        )
     plan = TrainingPlan(
         sequences=q.sequences,
         seq=q.seq,
@@ -94,6 +97,7 @@ def train_plan(question: Question) -> TrainingStep:
         offload=q.offload,
         tuning=q.tuning,
         loss=q.loss,
+        **_memory(q),
     )
     return train(
         spec_of_plan(q.model, q.precision, "bf16"),
@@ -133,6 +137,7 @@ def train_search(question: Question) -> TrainingSearch:
         topology=topology_of(q.topology),
         settings=settings_of(q, precision=None),
         fixed=degrees_of(q),
+        **_memory(q),
     )
 
 
@@ -195,9 +200,15 @@ def kv_cache(question: Question) -> CachePlan:
         policy=Policy(page=q.page, windowed=q.windowed),  # type: ignore[arg-type]  # it checks
         device=device.id if device else "",
         capacity_bytes=None if device is None else roofs_of(device).capacity_bytes,
-        utilization=q.utilization,
         weights_bytes=weights,
+        **_memory(q),
     )
+
+
+def _memory(question: Question) -> dict[str, Any]:
+    """The share of the memory that may be used, if it was given."""
+    share = question.utilization
+    return {} if share is None else {"utilization": share}
 
 
 def spec_of_plan(model: Any, precision: object, example: str) -> ModelSpec:
@@ -229,7 +240,6 @@ def engine_of(question: Question) -> ServingEngine:
 
     q = question
     return ServingEngine(
-        utilization=q.utilization,
         policy=Policy(page=q.page),
         step_tokens=q.step_tokens,
         overlap=q.overlap or 0.0,
@@ -241,6 +251,7 @@ def engine_of(question: Question) -> ServingEngine:
         lora=_adapters(q),
         host_cache_bytes=q.kv_offload,
         offline=getattr(q, "arrivals", None) == "offline",
+        **_memory(q),
     )
 
 

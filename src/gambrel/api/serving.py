@@ -22,7 +22,7 @@ from gambrel.api.plans import (
     unread_of,
 )
 from gambrel.device.resolve import asked_device
-from gambrel.errors import DeviceError, InputError
+from gambrel.errors import DeviceError, InputError, UnknownNameError
 from gambrel.llm.serving.timer import StepTimes, tables
 
 if TYPE_CHECKING:
@@ -286,6 +286,8 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
     for layout in layouts:
         try:
             setups.append(setup_of(q, layout, built))
+        except UnknownNameError:
+            raise
         except (InputError, DeviceError) as error:
             if len(layouts) == 1:
                 raise

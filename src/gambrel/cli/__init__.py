@@ -19,6 +19,8 @@ TRACEBACK: Final = "GAMBREL_TRACEBACK"
 #: New objects before the garbage collector walks. A command makes tens of thousands that live as
 #: long as it does: walking over them every 700 took a tenth of its time.
 _COLLECT_AFTER: Final = 50_000
+#: Most commands that a refusal names as those that have an option.
+_FEW: Final = 5
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -80,11 +82,27 @@ def _run(argv: Sequence[str]) -> int:
 
 def _usage(error: Any) -> str:
     """What was wrong with the words, and the command that lists the right ones."""
-    said = error.format_message() or "no command given"
+    said = _elsewhere(error) or error.format_message() or "no command given"
     end = "" if said.endswith((".", "?", ")")) else "."
     context = getattr(error, "ctx", None)
     hint = f" Run '{context.command_path} --help'." if context else ""
     return f"{said}{end}{hint}"
+
+
+def _elsewhere(error: Any) -> str:
+    """Which few other commands know an option that this one does not; empty where none does."""
+    from gambrel.analysis.question import FIELDS
+
+    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
+    if not option or not context or not context.parent:
+        return ""
+    owners = {v for f in FIELDS.values() if option in f.flags for v in f.verbs if f.on("cli", v)}
+    names = sorted(owners.intersection(context.parent.command.list_commands(context.parent)))
+    if not 0 < len(names) <= _FEW:
+        return ""
+    *some, last = names
+    have = f"{', '.join(some)} and {last} have it" if some else f"{last} has it"
+    return f"'{context.info_name}' has no option '{option}'; {have}"
 
 
 def _fail(message: str, code: int = 2) -> int:

@@ -8,7 +8,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.footprint import footprint
 from gambrel.errors import InputError
 from gambrel.llm.build import build
-from gambrel.llm.kv import KvCache, Policy, Room, kv_cache, room
+from gambrel.llm.kv import UTILIZATION, KvCache, Policy, Room, kv_cache, room
 from gambrel.llm.precision import Precisions
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import decode
@@ -53,7 +53,7 @@ def plan_cache(
     policy: Policy,
     device: str = "",
     capacity_bytes: int | None = None,
-    utilization: float = 0.9,
+    utilization: float = UTILIZATION,
     weights_bytes: float | None = None,
 ) -> CachePlan:
     """The cache of sequences on one device.

@@ -8,7 +8,7 @@ the last is rarely full, and many engines give a windowed layer as many pages as
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,8 @@ from gambrel.llm.spec import Attention, LatentAttention, LayerGroup, Mixer, Mode
 
 #: How pages of windowed layers are reserved: as many as a full layer has, or those of the window.
 Windowed: TypeAlias = Literal["full", "window"]
+#: Share of a device's memory that an engine takes: the default of vLLM.
+UTILIZATION: Final = 0.9
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,7 @@ class TrainingBase:
         if plan.recompute != "auto":
             return plan
         plans = [self._with(plan, name) for name in choices(frozenset(self.written.freed))]
-        fitting = [p for p in plans if self.memory(p).fits is not False]
+        fitting = [p for p in plans if self.memory(p).within(plan.utilization) is not False]
         if fitting:
             return min(fitting, key=self.step_s)
         return min(plans, key=lambda p: self.memory(p).total_bytes)

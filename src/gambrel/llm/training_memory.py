@@ -74,7 +74,12 @@ class TrainingMemory(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fits(self) -> bool | None:
         """Whether it fits; None when the capacity is unknown."""
-        return None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes
+        return self.within(1.0)
+
+    def within(self, share: float) -> bool | None:
+        """Whether it takes no more than a share of the memory; None when that is unknown."""
+        known = self.capacity_bytes
+        return None if known is None else self.total_bytes <= share * known
 
 
 def memory_of(plan: TrainingPlan, device: Device, written: Intermediates) -> TrainingMemory:

@@ -22,6 +22,9 @@ TUNING: Final = ("tuned", "kernels", "unfused")
 LOSS: Final = ("auto", "fused", "fp32")
 
 
+#: Share of the memory that a plan chosen here fills. What it counts is off by 4 % on published
+#: runs, and none of these reports more than 89 % of the memory (torchtitan's).
+UTILIZATION: Final = 0.95
 #: Most parts of a sequence that a refusal proposes.
 _PARTS: Final = 64
 _CHOICES: Final = {"offload": OFFLOAD, "loss": LOSS, "tuning": TUNING, "schedule": SCHEDULES}
@@ -47,6 +50,9 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             ``"auto"``: fused, but for divided parameters (stage 3), whose stacks mostly are not,
             and for steps that are not tuned.
         schedule: ``"1f1b"``, or ``"zero-bubble"``, in which weight gradients fill the bubble.
+        utilization: Share of a device's memory that a search and ``recompute="auto"`` may fill: the
+            context, buffers of collectives and fragments need the rest. A step whose recomputation
+            is named is held against the whole memory.
 
     Raises:
         InputError: A number out of range.
@@ -64,6 +70,7 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
     offload: str = "none"
     tuning: str = "tuned"
     loss: str = "auto"
+    utilization: float = UTILIZATION
 
     def __post_init__(self) -> None:
         for name in ("sequences", "seq", "microbatches", "virtual"):
@@ -83,6 +90,8 @@ class TrainingPlan(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.virtual > 1 and self.sharding.pipeline == 1:
             raise InputError(f"virtual={self.virtual}: pieces of a stage need pipeline above 1.")
+        if not 0 < self.utilization <= 1:
+            raise InputError(f"utilization={self.utilization!r}: a share above 0, at most 1.")
         if self.overlap is not None and not 0 <= self.overlap <= 1:
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")
 

@@ -26,7 +26,7 @@ from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.llm.training import TrainingStep, train
 from gambrel.llm.training_base import TrainingBase, base_of
-from gambrel.llm.training_plan import TrainingPlan, uneven
+from gambrel.llm.training_plan import UTILIZATION, TrainingPlan, uneven
 from gambrel.llm.training_time import exchange_s, pass_s
 from gambrel.units import format_capacity, format_percent, format_si
 from gambrel.views import Viewed
@@ -69,6 +69,7 @@ class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=
         sequences: Of a step, all replicas.
         seq: Tokens of each.
         capacity_bytes: Of a device.
+        utilization: Share of it that a plan may fill.
         best: The fastest that fit, one for each split of the devices, best first.
         pareto: Plans that no other beats in time and in memory, fastest first.
         step: The best in full; None where nothing fits.
@@ -86,6 +87,7 @@ class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=
     sequences: int
     seq: int
     capacity_bytes: int | None
+    utilization: float
     best: tuple[SearchedPlan, ...]
     pareto: tuple[SearchedPlan, ...]
     tried: int
@@ -116,6 +118,7 @@ def search(
     topology: str | Topology | None = None,
     settings: Settings | None = None,
     fixed: dict[str, int] | None = None,
+    utilization: float = UTILIZATION,
     top: int = BEST,
 ) -> TrainingSearch:
     """Searches the layouts of a training step.
@@ -131,6 +134,7 @@ def search(
         settings: Runtime, calibration and the rest.
         fixed: Degrees that are given: ``tensor``, ``pipeline``, ``context``, ``expert``, ``data``
             (replicas, experts' groups among them).
+        utilization: Share of a device's memory that a plan may fill.
         top: Best plans to return.
 
     Raises:
@@ -145,7 +149,8 @@ def search(
                 f"{name}={degree} does not divide the {devices} devices; it may be "
                 f"{', '.join(map(str, divisors(devices)))}."
             )
-    found = _Search(spec, device, devices, sequences, seq, formats, node, settings or Settings())
+    batch = _Batch(sequences=sequences, seq=seq, utilization=utilization)
+    found = _Search(spec, device, devices, batch, formats, node, settings or Settings())
     splits = list(_splits(spec, devices, node, seq, fixed or {}))
     if not splits and fixed:
         names = ("tensor", "pipeline", "context")
@@ -161,6 +166,14 @@ def search(
     return found.record(best, step)
 
 
+class _Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step is to do, and the share of a device's memory that it may fill."""
+
+    sequences: int
+    seq: int
+    utilization: float
+
+
 class _Search:
     """Plans that were looked at."""
 
@@ -169,14 +182,13 @@ class _Search:
         spec: ModelSpec,
         device: Device,
         devices: int,
-        sequences: int,
-        seq: int,
+        batch: _Batch,
         formats: Precisions,
         node: Topology,
         settings: Settings,
     ) -> None:
         self.spec, self.device, self.devices = spec, device, devices
-        self.sequences, self.seq = sequences, seq
+        self.batch = batch
         self.formats, self.node, self.settings = formats, node, settings
         level = main_memory(device)
         self.capacity = level.capacity_bytes if level else None
@@ -200,8 +212,8 @@ class _Search:
         if not self.tried and not self.pruned:
             raise InputError(
                 self.reason
-                or f"{self.devices} devices and {self.sequences} sequences per step: no layout of "
-                f"{self.spec.name} divides them."
+                or f"{self.devices} devices and {self.batch.sequences} sequences per step: no "
+                f"layout of {self.spec.name} divides them."
             )
 
     def record(self, best: tuple[SearchedPlan, ...], step: TrainingStep | None) -> TrainingSearch:
@@ -213,8 +225,9 @@ class _Search:
             device=self.device.id,
             precision=self.formats.name,
             devices=self.devices,
-            sequences=self.sequences,
-            seq=self.seq,
+            sequences=self.batch.sequences,
+            seq=self.batch.seq,
+            utilization=self.batch.utilization,
             capacity_bytes=self.capacity,
             best=best,
             pareto=least(self.fitting, lambda t: (t.step_s, t.memory_bytes)),
@@ -232,11 +245,15 @@ class _Search:
     def _layout(self, sharding: Sharding, sequences: int) -> Iterator[SearchedPlan]:
         """The fastest plan of a split and a microbatch that fits; none where none does."""
         replicas = sharding.data * sharding.attention_data
-        passes, rest = divmod(self.sequences, replicas * sequences)
+        passes, rest = divmod(self.batch.sequences, replicas * sequences)
         if rest or not passes:
             return
         plan = TrainingPlan(
-            sequences=sequences, seq=self.seq, sharding=sharding, microbatches=passes
+            sequences=sequences,
+            seq=self.batch.seq,
+            sharding=sharding,
+            microbatches=passes,
+            utilization=self.batch.utilization,
         )
         plans = list(_schedules(plan, self.spec))
         try:
@@ -259,7 +276,7 @@ class _Search:
         m = base.memory(msgspec.structs.replace(plan, recompute="full"))
         if self.nearest is None or m.total_bytes < self.nearest.memory_bytes:
             self.nearest = SearchedPlan(plan=plan, step_s=0.0, memory_bytes=m.total_bytes)
-        return m.fits is not False
+        return m.within(plan.utilization) is not False
 
     def _too_slow(self, base: TrainingBase, plan: TrainingPlan) -> bool:
         """Whether products of a step at the peak take longer than the best of this split."""
@@ -274,7 +291,7 @@ class _Search:
             one = msgspec.structs.replace(plan, recompute=name)
             self.tried += 1
             memory = base.memory(one)
-            if memory.fits is False:
+            if memory.within(plan.utilization) is False:
                 continue
             yield SearchedPlan(plan=one, step_s=base.step_s(one), memory_bytes=memory.total_bytes)
 
@@ -394,5 +411,6 @@ def needs_of(found: TrainingSearch) -> str:
         return ""
     return (
         f"the least memory is {format_capacity(near.memory_bytes)} of "
-        f"{format_capacity(found.capacity_bytes)}, with {near.plan.sharding}"
+        f"{format_capacity(found.capacity_bytes)}, of which a plan may fill "
+        f"{format_percent(found.utilization)}, with {near.plan.sharding}"
     )

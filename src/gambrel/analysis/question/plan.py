@@ -155,10 +155,11 @@ class PlanFields:
         *(f.tokens(), PLAN, SERVED),
         *("Maximum tokens per request; by default the model's context length.", "--longest"),
     )
-    utilization: float = field(
-        *(f.SHARE, PLAN, f"{SERVE} kv-cache"),
-        *("Fraction of device memory that the engine may use.", "--utilization"),
-        default=0.9,
+    utilization: float | None = field(
+        *(f.SHARE, PLAN, f"{SERVE} {TRAINS} kv-cache"),
+        "Fraction of device memory that may be used; by default 0.9 by a serving engine, and "
+        "0.95 in training by a search and --recompute auto.",
+        "--utilization",
     )
     page: int = field(
         *(f.whole("tokens"), PLAN, f"{SERVE} kv-cache", "Tokens per page of the KV cache."),

@@ -8,7 +8,7 @@ import msgspec
 
 from gambrel.errors import InputError
 from gambrel.llm.adapters import Adapters
-from gambrel.llm.kv import Policy
+from gambrel.llm.kv import UTILIZATION, Policy
 from gambrel.llm.spec import ModelSpec
 
 _LONGEST: Final = 1 << 30
@@ -197,7 +197,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         InputError: A share outside of 0 to 1, or no token.
     """
 
-    utilization: float = 0.9
+    utilization: float = UTILIZATION
     policy: Policy = Policy()
     step_tokens: int = 8192
     overlap: float = 0.0

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.llm.training import TrainingStep
+from gambrel.llm.training_plan import UTILIZATION
 from gambrel.report.blocks import (
     Chart,
     DataTable,
@@ -35,6 +36,8 @@ def document(step: TrainingStep, _options: Options) -> Document:
     """Time of a step, rate and memory."""
     m, expected = step.memory, step.expected
     fits = {None: "capacity unknown", True: "fits", False: "does NOT fit"}[m.fits]
+    if m.fits and not m.within(UTILIZATION):
+        fits = "fits on paper, with too little left for the context and buffers"
     parts = (
         ("Confidence", f"{expected.confidence}: {expected.reason}"),
         ("Recomputed", step.recompute.replace(",", ", ")),

@@ -61,9 +61,15 @@ def _answer(found: TrainingSearch) -> tuple[str, ...]:
         f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
         f"{format_percent(step.mfu)}; speed of light {format_si(step.sol_step_s, 's', 3)}",
         f"Memory: {format_capacity(best.memory_bytes)} of {format_capacity(found.capacity_bytes)} "
-        "per device",
+        f"per device{_limit(found)}",
         f"Searched: {looked}",
     )
+
+
+def _limit(found: TrainingSearch) -> str:
+    if found.capacity_bytes is None:
+        return ""
+    return f"; plans may fill {format_percent(found.utilization)} of it"
 
 
 def _batch(trial: SearchedPlan) -> str:
