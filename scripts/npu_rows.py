@@ -193,6 +193,8 @@ HAILO = {
 }
 #: Rates that the vendor publishes, with their source in each line.
 HAILO_RATES = Path(__file__).parents[1] / "benchmarks/data/hailo/rates.csv"
+#: Times of the Edge TPU that Google publishes; see the README beside them.
+CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
 #: Rates below this are printed with one digit.
 _SLOWEST_PER_S = 3.0
@@ -230,7 +232,7 @@ class Row:
 def rows(folder: Path) -> tuple[Row, ...]:
     """All rows of latencies of one inference."""
     truth = folder / "truth"
-    return (*_aihub(truth), *_rknn(truth), *_axera(truth))
+    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral())
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -257,12 +259,11 @@ def work_of(name: str, device: str, model: str, sizes: Sizes, precision: str) ->
 
 @cache
 def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
-    device = load_device(
-        "snapdragon-8-gen-3"
-    )  # its memory does not matter where the runtime states one
     # Formats and grouping are those of the chip's own compiler, whoever hands it the graph.
     tiled = runtime("qnn" if name in ("litert", "onnxruntime") else name)
-    plan = plan_of(tiled, device, off_chip_only=False, on_chip_bytes=0)
+    # The memory of the others does not matter: their runtimes state one.
+    device = load_device("coral-edge-tpu" if name == "edgetpu" else "snapdragon-8-gen-3")
+    plan = plan_of(tiled, device, off_chip_only=name == "edgetpu", on_chip_bytes=0)
     found = bench(model, sizes).table(precision, plan).tiled
     return found if len(found.formats) == 1 else None
 
@@ -326,6 +327,19 @@ def _axera(truth: Path) -> Iterator[Row]:
                 precision="int8",
                 seconds=float(r["latency_ms"]) / 1e3,
             )
+
+
+def _coral() -> Iterator[Row]:
+    for r in _read(CORAL_TIMES):
+        name, _, size = r["size"].partition("=")
+        yield Row(
+            runtime="edgetpu",
+            device=r["device"],
+            model=r["model"],
+            sizes=((name, int(size)),) if name else (),
+            precision="int8",
+            seconds=float(r["ms"]) / 1e3,
+        )
 
 
 def _published_rates() -> Iterator[Row]:

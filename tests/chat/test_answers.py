@@ -52,7 +52,7 @@ EXPERT = [
     "which of t4, l4 and a10 does resnet50 in 1.5 ms?",
     "memory bandwidth of an a100 80gb",
     "how many flops does resnet50 have",
-    "how fast is resnet50 on a coral edge tpu",
+    "how fast is resnet50 on a gaudi 3",
     "how big is the kv cache of llama-3-70b at 32k context batch 16",
     "max batch for llama-3-8b on a 4090 at 8k context",
     "how many h200 for llama-3-70b with tpot under 30 ms",
@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_said():
 
 
 def test_unknown_stays_unknown():
-    said = sentence("how fast is resnet50 on a coral edge tpu")
+    said = sentence("how fast is resnet50 on a gaudi 3")
     assert "no expected time" in said
 
 

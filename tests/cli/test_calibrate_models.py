@@ -64,7 +64,7 @@ def test_rows_that_cannot_be_right_are_counted_and_named(tmp_path, gambrel):
         ("model,batch\nresnet50,1\n", "snapdragon-8-elite", "one column of times"),
         ("model,ms,us\nresnet50,1,1\n", "snapdragon-8-elite", "one column of times"),
         (HEAD + "nosuchmodel,1,3,int8\n", "snapdragon-8-elite", "no row of"),
-        (HEAD + FOUR, "coral", "no row of"),
+        (HEAD + FOUR, "ndp120", "no row of"),
         ("model,ms,seq\nbert-base,3,0\n", "h100", "seq is 0"),
         ("model,ms\nresnet50,0.001\n", "h100", "faster than the speed of light of resnet50"),
     ],

@@ -57,6 +57,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         dispatches: Of these, what the host hands over one by one; a library launches the steps of
             a recurrence by itself.
         prefetched_bytes: Of the bytes read, those that the runtime loads ahead of the kernel.
+        passed_bytes: Activations that pass through the on-chip memory of a device with no other;
+            None for every other device.
         host: The compiler leaves it to the host: it takes no time of the device, and how long it
             takes there is not known.
     """
@@ -67,6 +69,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     launches: float = 1
     dispatches: float = 1
     prefetched_bytes: Size = 0
+    passed_bytes: Size | None = None
     host: bool = False
 
 
@@ -248,7 +251,7 @@ def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostT
     if plan.kernels is Kernels.OP:
         builder.alone()
     else:
-        builder.fused(asked.grouping.kernels(plan.kernels, plan.allowance))
+        builder.fused(asked.grouping.kernels(plan.kernels, plan.allowance), asked.grouping)
     return builder.table(bulk=bulk)
 
 
@@ -262,13 +265,15 @@ class _Builder:
         self._least = asked.compulsory(plan.resident_bytes)
         self._split = split(asked.priced, plan.host_ops)
         self._off_chip = self._least.off_chip
-        if self._off_chip is not None and self._split.ops:
-            self._off_chip = asked.off_chip(plan.resident_bytes, self._split.ops)
+        cached = plan.resident_bytes if plan.cached_bytes is None else plan.cached_bytes
+        if self._off_chip is not None and (self._split.ops or cached != plan.resident_bytes):
+            self._off_chip = asked.off_chip(cached, self._split.ops)
         self._outputs = {asked.workload.tensors[i].storage for i in asked.workload.outputs}
         self._index: dict[Any, int] = {}
         self._items: list[list[Any]] = []  # [Item, count]
         self._kernels: list[tuple[int, ...]] = []
         self._item_of: dict[int, int] = {}
+        self._passing: dict[int, Cost] = {}
 
     def alone(self) -> None:
         """Every op is a kernel of its own."""
@@ -294,11 +299,15 @@ class _Builder:
             self._items[known][1] += op.repeat
             self._item_of[index] = known
 
-    def fused(self, kernels: Sequence[Kernel]) -> None:
+    def fused(self, kernels: Sequence[Kernel], grouping: Grouping) -> None:
         """Ops share kernels; equal kernels share their items."""
         from gambrel.analysis.fusion import fused_costs, launches
 
         costs = fused_costs(kernels, self._priced)
+        kept = self._plan.allowance
+        if self._off_chip is not None and kept is not None:
+            none = msgspec.structs.replace(kept, group_bytes=0)
+            self._passing = fused_costs(grouping.kernels(self._plan.kernels, none), self._priced)
         starts = launches(kernels)
         ran = set()
         for kernel in kernels:
@@ -332,16 +341,21 @@ class _Builder:
             if launched and op.kind in _STEPPED and not self._plan.persistent:
                 launched *= _steps(view)
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
-            found.append((op, view, used, launched, given, ahead))
+            found.append((op, view, used, launched, given, ahead, self._passed(i)))
         together = tuple(
-            (self._alike[i], *map(_key, (c.read_bytes, c.write_bytes, c.link_bytes)), n, op.repeat)
-            for i, (op, _, c, n, *_) in zip(members, found, strict=True)
+            (
+                self._alike[i],
+                *map(_key, (c.read_bytes, c.write_bytes, c.link_bytes, passed)),
+                n,
+                op.repeat,
+            )
+            for i, (op, _, c, n, *_, passed) in zip(members, found, strict=True)
         )
         known = self._index.get(together)
         if known is None:
             known = len(self._items)
             self._index[together] = known
-            for _, view, used, launched, given, ahead in found:
+            for _, view, used, launched, given, ahead, passed in found:
                 item = Item(
                     view=view,
                     cost=used,
@@ -349,6 +363,7 @@ class _Builder:
                     launches=launched,
                     dispatches=given,
                     prefetched_bytes=ahead,
+                    passed_bytes=passed,
                 )
                 self._items.append([item, 0])
             if len(found) > 1:
@@ -356,6 +371,14 @@ class _Builder:
         for offset, (i, (op, *_)) in enumerate(zip(members, found, strict=True)):
             self._items[known + offset][1] += op.repeat
             self._item_of[i] = known + offset
+
+    def _passed(self, index: int) -> Size | None:
+        """Activations of one execution that pass through the memory of a device with no other."""
+        if index not in self._passing:
+            return None
+        op, view, _ = self._priced[index]
+        used = _one_of(self._passing[index], op.repeat)
+        return used.read_bytes - _prefetched(view, used) + used.write_bytes
 
     def _add_host(self, index: int) -> None:
         """An op that runs on the host: its work counts, the device has nothing to do with it."""

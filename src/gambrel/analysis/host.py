@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gambrel.ops import OpView, TensorView, is_free
-from gambrel.ops.base import Size, distinct_bytes
+from gambrel.ops.base import Size, distinct_bytes, holds
 from gambrel.runtimes import HostOps
 from gambrel.workload import Op, Role
 
@@ -92,12 +92,21 @@ def words_of(view: OpView) -> tuple[str, ...]:
     if function:
         both = "bidirectional_" if view.sizes.get("directions", 1) != 1 else ""
         words.append(f"{kind}:{both}{function}")
+    if kind == "pooling" and _even(view):
+        words.append(f"{kind}:{str(function).removeprefix('adaptive_')}")
     if any(t.role == Role.WEIGHT for t in view.inputs):
         words.append(f"{kind}:weight")
     kernel = view.sizes.get("kernel")
     if isinstance(kernel, tuple) and not attrs.get("deformable"):
         words.append(f"{kind}:{len(kernel)}d")
     return tuple(words)
+
+
+def _even(view: OpView) -> bool:
+    """Whether all windows are of one size: an adaptive pooling is an ordinary one then."""
+    if "covered" not in view.sizes:
+        return False
+    return holds(view.size("covered") == view.size("outputs") * view.size("window"))
 
 
 def sentence(ops: Sequence[Op]) -> str:

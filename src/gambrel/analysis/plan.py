@@ -22,8 +22,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         prefetch: Weights of later kernels are loaded while earlier ones compute.
         persistent: Recurrent layers are one kernel over all steps.
         tf32: fp32 convolutions run in TF32.
-        resident_bytes: On-chip memory of a device that lives off its host link, which keeps
-            weights between runs; None for every other device.
+        resident_bytes: On-chip memory of a device that lives off its host link, all of which might
+            keep weights between runs; None for every other device.
+        cached_bytes: What of it the runtime uses for them; None: all of it.
     """
 
     kernels: Kernels
@@ -32,6 +33,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool = False
     tf32: bool = False
     resident_bytes: int | None = None
+    cached_bytes: int | None = None
     host_ops: HostOps | None = None
 
 
@@ -60,5 +62,6 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
         persistent=runtime.persistent_recurrence,
         tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
         resident_bytes=held if off_chip_only else None,
+        cached_bytes=round(held * residency.weights_share) if off_chip_only and residency else None,
         host_ops=runtime.host_ops,
     )

@@ -282,6 +282,6 @@ def _sentences(file: Path, refused: Sequence[tuple[int, str]], unnamed: int) -> 
     if not refused:
         return ()
     count = len(refused) + unnamed
-    shown = "; ".join(f"row {line}: {reason}" for line, reason in refused[:5])
+    shown = "; ".join(f"row {line}: {reason.rstrip('.')}" for line, reason in refused[:5])
     more = f"; and {count - 5:,} more" if count > 5 else ""
     return (f"{count:,} row(s) of {file} left out: {shown}{more}.",)

@@ -48,12 +48,15 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         group_bytes: Activations of a kernel that pass on chip; None: the device's on-chip capacity.
         prefetch: Weights of later kernels are loaded while earlier ones compute.
         free_scores: Attention scores never leave the chip.
+        weights_share: Of the on-chip memory of a device that lives off its host link: what keeps
+            weights between runs. The rest holds activations and the program.
         source: Where the figures come from.
     """
 
     group_bytes: int | None = None
     prefetch: bool = False
     free_scores: bool = False
+    weights_share: float = 1.0
     source: Source
 
 

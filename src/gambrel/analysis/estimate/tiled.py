@@ -98,11 +98,12 @@ class TiledEstimator:
         loads = float(roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s))
         start = start_of(c, work.formats[0])
         both = float(together(run, loads))
+        shares = _shares(groups, work, both - run, start)
         return WholeTimes(
             items=self._items(work, groups, both - run),
             total=ranged(start + both, c, self._reason, start),
-            limited_by=_limiter(groups, work.counts, both - run, start),
-            limiters=_limiters(work, groups),
+            limited_by=max(shares, key=lambda name: shares[name]),
+            limiters=_limiters(work, groups, both - run),
         )
 
     def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
@@ -231,16 +232,27 @@ def _own_reason(c: TiledConstants) -> str:
     return f"{c.rows} runs of {c.models} models measured on this chip{error}{note}"
 
 
-def _limiters(work: TiledTable, groups: list[_Group]) -> tuple[Limiter, ...]:
+def _limiters(work: TiledTable, groups: list[_Group], waits: float) -> tuple[Limiter, ...]:
+    """What takes longest of each item: its group's work, or what it waits for to be loaded."""
     found = [Limiter.MEMORY] * len(work.works)
+    wait_s = waits / work.ahead_bytes if work.ahead_bytes else 0.0
     for group, indices in zip(groups, work.groups, strict=True):
-        for i in indices:
-            found[i] = group.limiter
+        for i, part in zip(indices, group.parts, strict=True):
+            loads = work.works[i].ahead_bytes * wait_s > part
+            found[i] = _loading(work) if loads else group.limiter
     return tuple(found)
 
 
-def _limiter(groups: list[_Group], counts: tuple[int, ...], waits: float, start: float) -> Limiter:
-    shares = {Limiter.COMPUTE: 0.0, Limiter.MEMORY: waits, Limiter.HOST: start}
-    for group, n in zip(groups, counts, strict=True):
+def _shares(
+    groups: list[_Group], work: TiledTable, waits: float, start: float
+) -> dict[Limiter, float]:
+    """Seconds of the run by what takes them."""
+    shares = {Limiter.COMPUTE: 0.0, Limiter.MEMORY: 0.0, Limiter.HOST: start, _loading(work): waits}
+    for group, n in zip(groups, work.counts, strict=True):
         shares[group.limiter] += group.seconds * n
-    return max(shares, key=lambda name: shares[name])
+    return shares
+
+
+def _loading(work: TiledTable) -> Limiter:
+    """What waits for weights are spent on."""
+    return Limiter.NETWORK if work.linked else Limiter.MEMORY

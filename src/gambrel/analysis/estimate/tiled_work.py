@@ -59,7 +59,8 @@ class TiledWork(msgspec.Struct, frozen=True, kw_only=True):
         macs: Multiply-adds after padding.
         dtype: Their number format; empty without any.
         vector: Work of the vector unit, in elements of 16 bits.
-        moved_bytes: Activations that cross the memory interface.
+        moved_bytes: Activations that cross the memory interface, or pass through the memory on chip
+            of a device that has no other.
         ahead_bytes: Weights and model inputs, which are loaded ahead of the group.
     """
 
@@ -79,6 +80,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         counts: Executions of each group.
         formats: Number formats of multiply-adds, the one of most first.
         ahead_bytes: Of the whole run.
+        linked: What is loaded ahead crosses the link to the host: the device has no other memory.
     """
 
     works: tuple[TiledWork, ...]
@@ -86,6 +88,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[int, ...]
     formats: tuple[str, ...]
     ahead_bytes: Size
+    linked: bool = False
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -115,6 +118,7 @@ def tiled_table(table: CostTable) -> TiledTable:
         counts=tuple(table.items[group[0]].count for group in groups),
         formats=largest_first(macs),
         ahead_bytes=real(total(ahead)),
+        linked=any(item.passed_bytes is not None for item in table.items),
     )
 
 
@@ -168,7 +172,9 @@ def tiled_work(item: Item) -> TiledWork:
     dtype = _matrix_dtype(item)
     weights = item.prefetched_bytes
     given = distinct_bytes(tuple(t for t in view.inputs if t.role in _AHEAD))
-    moved = maximum(item.cost.read_bytes + item.cost.write_bytes - weights - given, 0)
+    moved = item.passed_bytes
+    if moved is None:
+        moved = maximum(item.cost.read_bytes + item.cost.write_bytes - weights - given, 0)
     return TiledWork(
         macs=macs,
         dtype=dtype,

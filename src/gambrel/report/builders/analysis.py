@@ -164,6 +164,8 @@ def _next(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
         helps = "less work, e.g. pruning, or another device: no format here is faster"
     if limiter == "network" and all(op.kind != "collective" for op in analysis.ops):
         helps = "narrower or smaller inputs and weights cross the link to the host sooner"
+    if limiter == "memory" and not any(m.byte_per_s for m in analysis.hardware.memory):
+        helps = "smaller activations, e.g. of a smaller input, pass through the chip sooner"
     gains = " (gains: --recommend)" if analysis.workload is not None and not on_page else ""
     return f"Next: {helps}{gains}"
 
