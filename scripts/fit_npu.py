@@ -27,6 +27,7 @@ from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, left_out
+from gambrel.analysis.estimate.tiled_work import REUSE
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
 from npu_rows import Row, rows, streamed
@@ -82,16 +83,33 @@ def fit_all(found: Sequence[Row]) -> tuple[TiledConstants, ...]:
         start = start_for(name, device, {m.run.formats[0] for m in measured})
         scales = scales_for(start)
         constants = fit(start, runs, scales)
-        memory = main_memory(load_device(device))
-        if memory and memory.byte_per_s and constants.ahead_byte_per_s > memory.byte_per_s:
-            # No stream is faster than the memory: it stays there, and the others are fitted again.
-            start = msgspec.structs.replace(start, ahead_byte_per_s=memory.byte_per_s)
-            scales = tuple(one for one in scales if "ahead" not in one)
-            constants = fit(start, runs, scales)
+        capped, scales = within_roofs(start, constants, scales)
+        if capped is not start:
+            start, constants = capped, fit(capped, runs, scales)
         errors = left_out(constants, runs, scales)
         ratios[name] += errors
         sets.append((constants, runs, errors))
     return tuple(_finished(c, r, e, ratios[c.runtime]) for c, r, e in sets)
+
+
+def within_roofs(
+    start: TiledConstants, fitted: TiledConstants, scales: tuple[Scale, ...]
+) -> tuple[TiledConstants, tuple[Scale, ...]]:
+    """Where to start, and what to fit, once more: what came out above a roof stays at it.
+
+    No stream is faster than the memory, and no window passes the matrix unit faster than quoted.
+    """
+    device = load_device(start.device)
+    memory, roof = main_memory(device), resolve(device, "matrix", "int8")
+    stream = memory.byte_per_s if memory else None
+    if stream and fitted.ahead_byte_per_s > stream:
+        start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
+        scales = tuple(one for one in scales if "ahead" not in one)
+    most = REUSE * roof.flop_per_s / 2 if roof else None
+    if most and fitted.macs_per_s.get("int8", 0.0) > most:
+        start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, "int8": most})
+        scales = tuple(one for one in scales if one != ("int8",))
+    return start, scales
 
 
 def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
