@@ -46,6 +46,8 @@ STARTS = {
 }
 #: Multiply-adds in other formats relative to fp16, to start from.
 RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
+#: A constant at so much of a roof is at it: stored ones are rounded.
+_AT = 0.999
 #: Fewer models than this are no calibration.
 FEW = 6
 
@@ -102,11 +104,11 @@ def within_roofs(
     device = load_device(start.device)
     memory, roof = main_memory(device), resolve(device, "matrix", "int8")
     stream = memory.byte_per_s if memory else None
-    if stream and fitted.ahead_byte_per_s > stream:
+    if stream and fitted.ahead_byte_per_s > _AT * stream:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
         scales = tuple(one for one in scales if "ahead" not in one)
     most = REUSE * roof.flop_per_s / 2 if roof else None
-    if most and fitted.macs_per_s.get("int8", 0.0) > most:
+    if most and fitted.macs_per_s.get("int8", 0.0) > _AT * most:
         start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, "int8": most})
         scales = tuple(one for one in scales if one != ("int8",))
     return start, scales

@@ -61,7 +61,8 @@ def score(folder: Path) -> Iterable[Score]:
 def _own(c: TiledConstants, found: Sequence[Row]) -> Score:
     used = [r for r in found if r.measured is not None]
     runs = MeasuredRuns([r.measured for r in used])
-    ratios = left_out(c, runs, fit_npu.scales_for(c))
+    start, scales = fit_npu.within_roofs(c, c, fit_npu.scales_for(c))
+    ratios = left_out(start, runs, scales)
     return Score(
         what=f"{c.runtime} {c.device}",
         runs=[_run(r, r.seconds / ratio, c) for r, ratio in zip(used, ratios, strict=True)],
