@@ -349,7 +349,7 @@ def _launched(
     return replace(
         alone,
         value=max(floor, alone.value + change),
-        low=max(floor, alone.low + change),
+        low=max(min(floor, alone.low), alone.low + change),
         high=max(floor, alone.high + change),
         launches_s=alone.launches_s * item.launches,
     )

@@ -17,6 +17,7 @@ from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose
 from gambrel.analysis.estimate.machine import machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
+from gambrel.device.fastest import above_rated
 from gambrel.device.model import Device
 from gambrel.dtypes import width_bytes
 from gambrel.errors import UnknownNameError
@@ -142,6 +143,7 @@ class Estimator:
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
         self._half_peak = _half_peak(roofs.device)
+        self._above = above_rated(roofs.device)
         self._own = own_forms(self._calibration, roofs.device.id)
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
@@ -250,7 +252,7 @@ class Estimator:
         value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
-            low=max(roofline_time_s, value * low),
+            low=max(roofline_time_s / self._above, value * low),
             high=value * high,
             confidence=confidence,
             reason=reason,
@@ -290,7 +292,7 @@ class Estimator:
         wider = _UNMEASURED["high" if exact else "medium"]
         return Estimate(
             value=value,
-            low=max(roofline_time_s, value * used.low * wider[0]),
+            low=max(roofline_time_s / self._above, value * used.low * wider[0]),
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,

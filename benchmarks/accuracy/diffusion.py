@@ -1,0 +1,101 @@
+"""Networks that make images in PyTorch and TensorRT, and best rates of products in PyTorch.
+
+Both are public reports that nothing was fitted to, but for one constant each: the softmax of
+attention on Volta and Turing saw the rows of the V100, the power limit of Turing the fp16 product
+of the T4.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from benchmarks.accuracy import Run, Score
+
+import gambrel
+
+DATA = Path(__file__).parents[1] / "data"
+#: Sizes of the products of which the best counts.
+SIZES = (1024, 2048, 4096, 8192, 10240)
+#: GPUs whose rows one constant has seen.
+SEEN = {"v100-sxm2-32gb", "t4"}
+NONE, ONE = "no row fitted", "one constant fitted"
+
+
+def score(_folder: Path) -> Iterable[Score]:
+    """Images by how they are made; products by number format."""
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for row in _rows("diffusion/rows.csv"):
+        seen = row["device"] in SEEN
+        way = "TensorRT" if row["runtime"] == "tensorrt" else "PyTorch"
+        kind = f"Stable Diffusion, SDXL, FLUX in 16 bits, {way}"
+        what = f"{kind}, V100 and T4" if seen else kind
+        groups[what, ONE if seen else NONE].append(image(row))
+    for row in _rows("gemm/rows.csv"):
+        wide = "fp32" if row["precision"] == "fp32" else "16 bits"
+        seen = row["device"] == "t4" and wide != "fp32"
+        if not seen:
+            what = f"best rate of square products, eager PyTorch, {wide}"
+            groups[what, NONE].append(product(row))
+    for (what, held), runs in groups.items():
+        yield Score(what=what, runs=runs, held_out=held, family=what)
+
+
+def image(row: dict[str, str]) -> Run:
+    """One pass of a network, or a whole image."""
+    name, _, size = row["sizes"].partition("=")
+    found = gambrel.analyze(
+        row["model"],
+        row["device"],
+        runtime=row["runtime"],
+        precision=row["precision"],
+        **({"batch_size": int(size)} if name == "batch" else {"sizes": {name: int(size)}}),
+    )
+    expected = found.expected_time_s
+    assert expected is not None
+    return Run(
+        name=f"{row['model']} {row['sizes']} {row['device']} {row['runtime']}",
+        measured=float(row["seconds"]),
+        expected=expected.value,
+        low=expected.low,
+        high=expected.high,
+        roofline=found.roofline_time_s,
+        sol=found.sol_time_s,
+    )
+
+
+def product(row: dict[str, str]) -> Run:
+    """Seconds of 10^12 operations at the best rate."""
+    points = [
+        gambrel.analyze(
+            f"matmul:m={n},n={n},k={n}",
+            row["device"],
+            precision=row["precision"],
+            runtime="pytorch",
+        )
+        for n in SIZES
+    ]
+    per = [(a, 1e12 / (2 * n**3)) for a, n in zip(points, SIZES, strict=True)]
+    best, scale = min(per, key=lambda p: p[0].expected_time_s.value * p[1])
+    expected = best.expected_time_s
+    assert expected is not None
+    return Run(
+        name=f"{row['device']} {row['precision']}",
+        measured=1 / float(row["tflop_per_s"]),
+        expected=expected.value * scale,
+        low=expected.low * scale,
+        high=expected.high * scale,
+        roofline=_scaled(best.roofline_time_s, scale),
+        sol=min(s for a, k in per if (s := _scaled(a.sol_time_s, k)) is not None),
+    )
+
+
+def _scaled(seconds: float | None, scale: float) -> float | None:
+    return None if seconds is None else seconds * scale
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with (DATA / name).open(newline="", encoding="utf-8") as file:
+        yield from csv.DictReader(file)
