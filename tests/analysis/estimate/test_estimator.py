@@ -12,6 +12,7 @@ from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.scopes import bound_op
 from gambrel.device import catalog
+from gambrel.device.fastest import above_rated
 from gambrel.errors import UnknownNameError
 from gambrel.ops import cost, is_free, kinds
 from gambrel.ops.attention import visible_pairs
@@ -65,7 +66,11 @@ def test_never_below_the_bound_and_inside_its_range(view, name, count, framework
     bound, found = expect(view, catalog.load(name), count, framework)
     if found is None:
         return
-    assert bound <= found.low * (1 + 1e-9)
+    device = catalog.load(name)
+    assert bound <= found.value * (1 + 1e-9)
+    assert bound <= found.low * above_rated(device) * (1 + 1e-9)
+    traffic = (priced := cost(view)).read_bytes + priced.write_bytes
+    assert count * traffic / roofs_of(device).memory_byte_per_s <= found.low * (1 + 1e-9)
     assert found.low <= found.value <= found.high
     assert 0 <= found.launches_s <= found.value
     assert found.confidence in {"high", "medium", "low"}

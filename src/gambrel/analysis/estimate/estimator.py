@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.estimate import forms, probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
 from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
-from gambrel.analysis.estimate.machine import machine_of
+from gambrel.analysis.estimate.machine import half_peak, machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
 from gambrel.device.fastest import above_rated
-from gambrel.device.model import Device
 from gambrel.dtypes import width_bytes
 from gambrel.errors import UnknownNameError
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, Size, minimum
+from gambrel.ops.base import Engine, Size, is_zero, minimum
 from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Estimator:
         self._ranges: dict[tuple[int, str, int], tuple[float, float, str, str]] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
-        self._half_peak = _half_peak(roofs.device)
+        self._half_peak = half_peak(roofs.device)
         self._above = above_rated(roofs.device)
         self._own = own_forms(self._calibration, roofs.device.id)
         names = {roofs.device.id, roofs.device.name}
@@ -190,7 +190,17 @@ class Estimator:
         if chosen is None or self._lacks_peak(rule, cost):
             return None
         one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
-        return self._ranged(rule, chosen, one, roofline_time_s, count)
+        least = float(self._least(cost, roofline_time_s, count))
+        return self._ranged(rule, chosen, one, (roofline_time_s, least), count)
+
+    def _least(self, cost: Cost, roofline_time_s: Size, count: int = 1) -> Size:
+        """What no range goes below: a card's arithmetic may beat its printed peak, traffic not."""
+        rate = self._roofs.memory_byte_per_s
+        sent = cost.link_bytes + cost.network_bytes
+        if self._above == 1 or not rate or not is_zero(sent):
+            return roofline_time_s
+        moving = roofline.seconds((cost.read_bytes + cost.write_bytes) * count, rate)
+        return minimum(roofline_time_s, maximum(moving, roofline_time_s / self._above))
 
     def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
         """As `estimate`, for ops that differ in numbers only.
@@ -213,9 +223,10 @@ class Estimator:
         seconds = np.broadcast_to(found.seconds, len(times)).tolist()
         launches = np.broadcast_to(found.launch, len(times)).tolist()
         latencies = np.broadcast_to(found.latency, len(times)).tolist()
+        bounds = np.broadcast_to(self._least(batch.cost, np.asarray(times)), len(times)).tolist()
         return [
-            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), time_s, 1)
-            for s, n, wait, time_s in zip(seconds, launches, latencies, times, strict=True)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), ends, 1)
+            for s, n, wait, *ends in zip(seconds, launches, latencies, times, bounds, strict=True)
         ]
 
     @property
@@ -241,9 +252,13 @@ class Estimator:
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Predicted, roofline_time_s: float, count: int
+        self, rule: Rule, chosen: Chosen, one: Predicted, bounds: Sequence[float], count: int
     ) -> Estimate:
-        """The estimate of ``count`` executions from the time of one."""
+        """The estimate of ``count`` executions from the time of one.
+
+        No value is below the first of the bounds, the roofline, and no range below the second.
+        """
+        roofline_time_s, least = bounds
         bin_ = bisect_left(EDGES_S, one.seconds)
         key = id(chosen), rule.least, bin_  # `_chosen` keeps the object, and so its id
         if key not in self._ranges:
@@ -252,7 +267,7 @@ class Estimator:
         value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
-            low=max(roofline_time_s / self._above, value * low),
+            low=max(least, value * low),
             high=value * high,
             confidence=confidence,
             reason=reason,
@@ -292,7 +307,7 @@ class Estimator:
         wider = _UNMEASURED["high" if exact else "medium"]
         return Estimate(
             value=value,
-            low=max(roofline_time_s / self._above, value * used.low * wider[0]),
+            low=max(float(self._least(cost, roofline_time_s, count)), value * used.low * wider[0]),
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,
@@ -443,12 +458,6 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         host_s=sum(p.host_s for p in found),
         caution=_main_caution(found, value),
     )
-
-
-def _half_peak(device: Device) -> float:
-    """FLOP/s of the matrix engine in 16-bit formats; 0 without one."""
-    roofs = (device.ceiling("matrix", dtype) for dtype in ("bf16", "fp16"))
-    return next((roof.flop_per_s for roof in roofs if roof), 0.0)
 
 
 def _only_bound(seconds: float) -> Estimate:

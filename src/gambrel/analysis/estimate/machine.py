@@ -57,3 +57,9 @@ def _power(device: Device, clock_hz: float) -> float:
     if roof is None or not device.tdp_w:
         return 0.0
     return roof.flop_per_s * clock_hz**2 / device.tdp_w / _REFERENCE_POWER
+
+
+def half_peak(device: Device) -> float:
+    """FLOP/s of the matrix engine in 16-bit formats; 0 without one."""
+    roofs = (device.ceiling("matrix", dtype) for dtype in ("bf16", "fp16"))
+    return next((roof.flop_per_s for roof in roofs if roof), 0.0)
