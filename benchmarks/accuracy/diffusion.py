@@ -1,7 +1,7 @@
-"""Networks that make images in PyTorch and TensorRT, and best rates of products in PyTorch.
+"""Networks that make images in PyTorch and TensorRT, and best rates of GEMMs in PyTorch.
 
 Both are public reports that nothing was fitted to, but for one constant each: the softmax of
-attention on Volta and Turing saw the rows of the V100, the power limit of Turing the fp16 product
+attention on Volta and Turing saw the rows of the V100, the power limit of Turing the fp16 GEMM
 of the T4.
 """
 
@@ -37,7 +37,7 @@ def score(_folder: Path) -> Iterable[Score]:
         wide = "fp32" if row["precision"] == "fp32" else "16 bits"
         seen = row["device"] == "t4" and wide != "fp32"
         if not seen:
-            what = f"best rate of square products, eager PyTorch, {wide}"
+            what = f"best rate of square GEMMs, eager PyTorch, {wide}"
             groups[what, NONE].append(product(row))
     for (what, held), runs in groups.items():
         yield Score(what=what, runs=runs, held_out=held, family=what)
