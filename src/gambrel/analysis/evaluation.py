@@ -83,7 +83,7 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
         for resource, seconds in found.items():
             total_busy[resource] = total_busy.get(resource, 0.0) + seconds * item.count
     if pooled:
-        _wait_for_weights(times, table, total_busy, roofs)
+        _wait_for_weights(times, limits, table, total_busy, roofs)
     return _evaluation(table, busy, times, limits, total_busy)
 
 
@@ -108,7 +108,7 @@ def _evaluate_columns(table: CostTable, roofs: Roofs) -> Evaluation:
         own[memory] = _where_busy(busy[memory], left)
     times, limits = slowest_of(own, columns.kernels)
     if pooled:
-        _wait_for_weights(times, table, total_busy, roofs)
+        _wait_for_weights(times, limits, table, total_busy, roofs)
     return _evaluation(table, (), times, limits, total_busy)
 
 
@@ -260,10 +260,18 @@ def _without_prefetched(busy: Busy, item: Item, roofs: Roofs) -> Busy:
 
 
 def _wait_for_weights(
-    times: list[Size | None], table: CostTable, total_busy: Busy, roofs: Roofs
+    times: list[Size | None],
+    limits: list[Resource | None],
+    table: CostTable,
+    total_busy: Busy,
+    roofs: Roofs,
 ) -> None:
-    """Where loading all bytes takes longer than the kernels, those with weights wait for them."""
-    loading = total_busy.get((roofs.memory, roofs.memory_bound), 0.0)
+    """Where loading all bytes takes longer than the kernels, those with weights wait for them.
+
+    What waits for longer than it runs is limited by where its weights come from.
+    """
+    memory = roofs.memory, roofs.memory_bound
+    loading = total_busy.get(memory, 0.0)
     pairs = zip(times, table.items, strict=True)
     running = sum(t * item.count for t, item in pairs if t is not None)
     whole = sum(item.prefetched_bytes * item.count for item in table.items)
@@ -279,4 +287,7 @@ def _wait_for_weights(
     for i, item in enumerate(table.items):
         if item.host:
             continue
-        times[i] = (times[i] or 0.0) + (loading - running) * item.prefetched_bytes / whole
+        wait, alone = (loading - running) * item.prefetched_bytes / whole, times[i] or 0.0
+        times[i] = alone + wait
+        if wait > alone:
+            limits[i] = memory
