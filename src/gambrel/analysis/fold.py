@@ -41,6 +41,8 @@ def alike(ops: Iterable[OpResult]) -> list[list[int]]:
             m.read_bytes,
             m.write_bytes,
             m.roofline_time_s,
+            m.expected_time_s
+            and f"{m.expected_time_s.value:.6g}",  # sums may differ in a last digit
             op.launches,
         )
         groups[key].append(place)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import gambrel
+from gambrel.analysis.fold import fold
 
 ROWS = Path(__file__).parents[3] / "benchmarks/data/coral/edgetpu.csv"
 
@@ -61,3 +62,13 @@ def test_a_published_rate_never_fails():
     for row in fastest.values():
         found = gambrel.check(row["model"], row["device"], latency=f"{row['ms']}ms")
         assert found.verdict != "FAIL", row
+
+
+def test_the_rows_of_a_report_add_up_and_say_what_bounds_them():
+    """Equal ops that wait for different things are rows of their own."""
+    found = gambrel.analyze("resnet50", "coral-edge-tpu")
+    whole, rows = found.expected_time_s, fold(found.ops)
+    parts = [op.measures.expected_time_s.value for op in rows if op.measures.expected_time_s]
+    assert sum(parts) + whole.host_s == pytest.approx(whole.value, rel=1e-4)
+    longest = max(rows, key=lambda op: op.measures.roofline_time_s or 0.0)
+    assert longest.measures.bound == "network"
