@@ -35,8 +35,8 @@ _WHOLE: Final = "module"
 _DLA_FORMATS: Final = frozenset({"int8", "uint8", "fp16"})
 #: Graphics cards state their peaks at a rated boost clock that they exceed: GEMMs in bf16 reached
 #: 173 TFLOP/s on an RTX 4090 (165 stated) and 242 on an RTX 5090 (210). How far is not published;
-#: the highest clocks that their drivers offer are 1.23 (RTX 4090, 3.1 GHz) to 1.29 (RTX 5090, 3.09
-#: GHz) times the rated one.
+#: the highest clocks that owners' drivers name are 1.26 (GTX 1080 Ti, 1.99 GHz) and 1.29 (RTX 5090,
+#: 3.1 GHz) times the rated one.
 _CARDS: Final = frozenset({"consumer gpu", "workstation gpu"})
 _ABOVE_RATED: Final = 1.3
 #: Kinds that say what was reached, not what can be reached.
