@@ -7,7 +7,7 @@ import pytest
 
 import gambrel
 from gambrel.device.catalog import load
-from gambrel.device.fastest import above_rated
+from gambrel.device.fastest import above_rated, fastest
 
 ROWS = Path(__file__).parents[2] / "benchmarks/data/gemm/rows.csv"
 
@@ -37,6 +37,11 @@ def test_printed_peaks_of_cards_are_beaten_and_the_range_knows():
     flops = 2 * 8192**3
     assert flops / found.roofline_time_s < 210e12 < 242e12 < flops / expected.low
     assert found.sol_time_s <= expected.low <= found.roofline_time_s <= expected.value
+
+
+@pytest.mark.parametrize(("name", "proves"), [("rtx-5090", True), ("rx-7900-xtx", False)])
+def test_a_card_whose_clocks_nobody_named_proves_nothing(name, proves):
+    assert fastest(load(name), "matrix", "fp16").proves is proves
 
 
 def test_a_rate_above_the_printed_peak_is_no_failure():

@@ -29,7 +29,7 @@ def alike(ops: Iterable[OpResult]) -> list[list[int]]:
     """The places of the ops that `fold` merges into each row, in the order of its rows."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for place, op in enumerate(ops):
-        m = op.measures
+        m, expected = op.measures, op.measures.expected_time_s
         key = (
             _INDEX.sub("*", op.name),
             op.kind,
@@ -41,8 +41,7 @@ def alike(ops: Iterable[OpResult]) -> list[list[int]]:
             m.read_bytes,
             m.write_bytes,
             m.roofline_time_s,
-            m.expected_time_s
-            and f"{m.expected_time_s.value:.6g}",  # sums may differ in a last digit
+            expected and f"{expected.value:.6g}",  # sums differ in their last digits
             op.launches,
         )
         groups[key].append(place)

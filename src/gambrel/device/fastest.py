@@ -36,7 +36,7 @@ _DLA_FORMATS: Final = frozenset({"int8", "uint8", "fp16"})
 #: Graphics cards state their peaks at a rated boost clock that they exceed: GEMMs in bf16 reached
 #: 173 TFLOP/s on an RTX 4090 (165 stated) and 242 on an RTX 5090 (210). How far is not published;
 #: the highest clocks that owners' drivers name are 1.26 (GTX 1080 Ti, 1.99 GHz) and 1.29 (RTX 5090,
-#: 3.1 GHz) times the rated one.
+#: 3.1 GHz) times the rated one. Of other makers' cards nothing is known: theirs prove nothing.
 _CARDS: Final = frozenset({"consumer gpu", "workstation gpu"})
 _ABOVE_RATED: Final = 1.3
 #: Kinds that say what was reached, not what can be reached.
@@ -175,6 +175,7 @@ def _at_boost(device: Device, ceiling: Ceiling) -> Ceiling:
             ceiling,
             flop_per_s=ceiling.flop_per_s * above,
             sparse_flop_per_s=sparse and sparse * above,
+            kind=ceiling.kind if device.vendor == "NVIDIA" else Kind.DEMONSTRATED,
         )
     if device.category != "cpu" or base is None or ceiling.kind in _REACHED:
         return ceiling
