@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from gambrel.capture.torch.hf_inputs import CACHES
 
 _SMALL = {
     "vocab_size": 99,
@@ -91,6 +94,12 @@ def whisper(lib: Any) -> Any:
     return lib.WhisperForConditionalGeneration(config), (), kwargs
 
 
+def cached(model: Any, cache: Any) -> dict[str, Any]:
+    """The cache under the name that the model gives it."""
+    taken = inspect.signature(type(model).forward).parameters
+    return {next(name for name in CACHES if name in taken): cache}
+
+
 def llama_prefill(lib: Any) -> Any:
     model = lib.LlamaForCausalLM(lib.LlamaConfig(**_SMALL, num_key_value_heads=2))
     return model, (), {"input_ids": _tokens(2, 16), "logits_to_keep": 1}
@@ -100,8 +109,8 @@ def llama_decode(lib: Any) -> Any:
     model = lib.LlamaForCausalLM(lib.LlamaConfig(**_SMALL, num_key_value_heads=2)).eval()
     cache = lib.StaticCache(config=model.config, max_cache_len=32)
     with torch.no_grad():
-        model(_tokens(2, 16), past_key_values=cache)
-    return model, (), {"input_ids": _tokens(2, 1), "past_key_values": cache}
+        model(_tokens(2, 16), **cached(model, cache))
+    return model, (), {"input_ids": _tokens(2, 1), **cached(model, cache)}
 
 
 def mamba(lib: Any) -> Any:

@@ -10,6 +10,7 @@ from torch import nn
 
 from gambrel.capture.torch import capture
 from gambrel.workload import Role
+from tests.capture.torch.models import cached
 from tests.capture.torch.reading import only, shapes
 
 pytestmark = pytest.mark.torch
@@ -159,8 +160,8 @@ def test_key_value_cache_has_its_role(transformers):
     model = transformers.LlamaForCausalLM(config).eval()
     cache = transformers.DynamicCache(config=config)
     with torch.no_grad():
-        model(torch.zeros(1, 5, dtype=torch.long), past_key_values=cache)
-    kwargs = {"input_ids": torch.zeros(1, 1, dtype=torch.long), "past_key_values": cache}
+        model(torch.zeros(1, 5, dtype=torch.long), **cached(model, cache))
+    kwargs = {"input_ids": torch.zeros(1, 1, dtype=torch.long), **cached(model, cache)}
     w = capture(model, kwargs=kwargs)
     attention = only(w, "attention")
     roles = [w.tensors[i].role for i in attention.inputs]

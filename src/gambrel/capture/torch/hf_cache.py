@@ -91,12 +91,13 @@ class _Probe(DynamicCache):  # type: ignore[misc]
         return self
 
 
-def learned_cache(model: Any, inputs: dict[str, Any]) -> Any:
+def learned_cache(model: Any, inputs: dict[str, Any], name: str) -> Any:
     """A cache after one step over a single token: its layers know what they keep.
 
     Args:
         model: The module.
         inputs: Keyword arguments of the step, without the cache.
+        name: What the model calls its cache.
 
     Raises:
         CaptureError: The step fails, or the model keeps nothing that transformers' caches hold.
@@ -108,7 +109,7 @@ def learned_cache(model: Any, inputs: dict[str, Any]) -> Any:
             f"{type(model).__name__} has a cache of its own kind ({error}), whose decode step "
             "cannot be captured. Use --phase prefill."
         ) from None
-    capture(model, (), {**inputs, "past_key_values": cache}, source=False)
+    capture(model, (), {**inputs, name: cache}, source=False)
     if not any(_keeps_tokens(layer) or _keeps_states(layer) for layer in cache.layers):
         raise CaptureError(
             f"{type(model).__name__} left nothing in its cache; its decode step cannot be "

@@ -12,6 +12,8 @@ from gambrel.capture.torch.hf_config import Architecture, Task
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Symbol
 
+#: What models call their cache: since transformers 5.24, and before.
+CACHES: Final = ("cache", "past_key_values")
 #: Image side where a configuration has none (convolutional networks take any), and audio samples.
 DEFAULT_SIDE: Final = 224
 AUDIO_SAMPLES: Final = 160_000  # 10 s at 16 kHz
@@ -21,7 +23,7 @@ def phases_of(architecture: Architecture) -> tuple[str, ...]:
     """The phases that can be captured, the default first; empty when there is one pass only."""
     if architecture.task is not Task.GENERATE:
         return ()
-    return (PREFILL, DECODE) if _takes_cache(architecture) else (PREFILL,)
+    return (PREFILL, DECODE) if _cache_name(architecture) else (PREFILL,)
 
 
 def symbols_of(architecture: Architecture, phase: str | None) -> tuple[Symbol, ...]:
@@ -91,11 +93,12 @@ def _decode_inputs(
     """One step: a token, its position, and the cache that it goes to."""
     from gambrel.capture.torch.hf_cache import allocated_cache, learned_cache
 
+    name = _cache_name(architecture)
     learned = _LEARNED.get(model)
     if learned is None:
-        learned = _LEARNED[model] = learned_cache(model, _step(architecture, 1, 0))
+        learned = _LEARNED[model] = learned_cache(model, _step(architecture, 1, 0), name)
     found = _step(architecture, sizes["batch"], sizes["context"] - 1)
-    found["past_key_values"] = allocated_cache(learned, sizes["batch"], sizes["context"])
+    found[name] = allocated_cache(learned, sizes["batch"], sizes["context"])
     return found
 
 
@@ -155,8 +158,10 @@ def _limited(symbol: Symbol, architecture: Architecture) -> Symbol:
     return replace(symbol, maximum=limit, default=min(symbol.default, limit))
 
 
-def _takes_cache(architecture: Architecture) -> bool:
-    return "past_key_values" in _parameters(architecture)
+def _cache_name(architecture: Architecture) -> str:
+    """What a model calls its cache; empty where it takes none."""
+    taken = _parameters(architecture)
+    return next((name for name in CACHES if name in taken), "")
 
 
 def _main_input(architecture: Architecture) -> str:
