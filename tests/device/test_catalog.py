@@ -131,8 +131,8 @@ def test_second_readings_are_facts_and_not_ceilings():
 
 
 def test_what_is_not_published_is_listed_as_unknown():
-    assert "dram_bandwidth" in load("m3").unknown
-    assert load("m3").level("DRAM").byte_per_s is None
+    assert "dram_bandwidth" in load("hailo-10h").unknown
+    assert load("hailo-10h").level("DRAM").byte_per_s is None
     assert "tdp" in load("tpu-v5e").unknown
     assert load("tpu-v5e").tdp_w is None
 

@@ -136,7 +136,7 @@ def test_memory_is_at_most(device, rate):
 def test_a_device_fed_over_a_link_has_no_main_memory():
     assert fastest_memory(load("coral-edge-tpu")) is None
     assert fastest_memory(load("hailo-8")) is None
-    assert fastest_memory(load("m3")) is None
+    assert fastest_memory(load("hailo-10h")) is None
 
 
 @pytest.mark.parametrize("sparsity", [False, True])

@@ -127,7 +127,7 @@ def test_a_quadro_is_not_its_successor(name, nothing):
 
 def test_a_quadro_that_is_not_there_is_no_other_card(nothing):
     with pytest.raises(UnknownNameError):
-        find("Quadro RTX 4000", user_folder=nothing)
+        find("Quadro RTX 3000", user_folder=nothing)
 
 
 @pytest.mark.parametrize("name", ["AMD H100", "Intel A100", "GeForce MI300X"])

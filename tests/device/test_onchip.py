@@ -49,7 +49,7 @@ def test_published_levels_add_up(device, size, levels):
         ("snapdragon-8-gen-3", "jetson-agx-thor-t5000"),  # VTCM only, not the system cache
         ("jetson-agx-orin-32gb", "jetson-agx-thor-t5000"),  # multiprocessors, but no L2
         ("h100-nvl-94gb", "mi300x"),  # L2, but not the number of multiprocessors
-        ("gtx-1650", "rtx-5090"),
+        ("rx-7800-xt", "rtx-5090"),
         ("m1", "ipu-bow"),  # no Apple chip publishes all of it: the largest of all but a wafer
     ],
 )

@@ -304,7 +304,7 @@ def test_main_memory_is_dram_else_sram_else_unknown():
     assert main_memory(load("groq-lpu")).name == "SRAM"
     assert main_memory(load("cerebras-wse-3")).byte_per_s == 21e15
     assert main_memory(load("coral-edge-tpu")) is None  # the SRAM's bandwidth is not published
-    assert main_memory(load("m3")).byte_per_s is None
+    assert main_memory(load("hailo-10h")).byte_per_s is None
 
 
 def test_links_to_host_and_peers():

@@ -281,8 +281,9 @@ def _strain(constraints: Sequence[Constraint], whole: bool) -> tuple[float, str]
         return 0.0, ""
     if any(metric not in bounded for metric in open_):
         return 1.0, ""
-    largest = max(demands)
-    return largest[0], "; ".join(dict.fromkeys(text for _, text in sorted(demands, reverse=True)))
+    # More than 1: a card would have to exceed its printed clock, which may be possible.
+    largest = min(max(demands)[0], 1.0)
+    return largest, "; ".join(dict.fromkeys(text for _, text in sorted(demands, reverse=True)))
 
 
 def _to_attain(constraint: Constraint, whole: bool) -> tuple[float, str] | None:

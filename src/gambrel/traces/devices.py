@@ -14,21 +14,6 @@ from gambrel.units import format_si
 
 _GFX: Final = re.compile(r"\bgfx[0-9a-f]+")
 
-#: Boards that differ from one of the catalog in the capacity of their memory only; NVIDIA, "Tesla
-#: V100 GPU Accelerator" datasheet, 2018, lists 16 and 32 GB with one set of rates.
-_SAME_ROOFS: Final = {
-    "tesla v100-sxm2-16gb": "v100-sxm2-32gb",
-    "tesla v100-pcie-16gb": "v100-pcie-32gb",
-}
-
-
-def _find(name: str) -> tuple[Device, str]:
-    same = _SAME_ROOFS.get(name.strip().lower())
-    match = find(same or name)
-    if same:
-        return match.device, f"{name} has the ceilings of {same}; its memory is smaller"
-    return match.device, match.note
-
 
 def roofs_for(
     samples: Samples, chosen: Device | str | None = None
@@ -48,15 +33,16 @@ def roofs_for(
     if isinstance(chosen, Device):
         return chosen, ()
     if chosen is not None:
-        device, about = _find(chosen)
-        return device, (about,) if about else ()
+        found = find(chosen)
+        return found.device, (found.note,) if found.note else ()
     own = samples.device
     if own and own.level("DRAM") and _serves(own, samples):
         return own, ()
     if not samples.device_name:
         return _implied(samples, "")
     try:
-        device, about = _find(samples.device_name)
+        found = find(samples.device_name)
+        device, about = found.device, found.note
     except UnknownNameError:
         return _implied(samples, f"{samples.device_name} is not in the catalog")
     note = f"roofs of {device.id}, by the device's name in the files; dense, at boost clock"
@@ -112,7 +98,7 @@ def catalog_device(samples: Samples) -> Device | None:
     if not samples.device_name:
         return None
     try:
-        return _find(samples.device_name)[0]
+        return find(samples.device_name).device
     except UnknownNameError:
         return None
 
@@ -123,7 +109,7 @@ def chip_of(chosen: Device | str | None) -> str:
     Raises:
         UnknownNameError: The chosen name is unknown.
     """
-    device = _find(chosen)[0] if isinstance(chosen, str) else chosen
+    device = find(chosen).device if isinstance(chosen, str) else chosen
     if device is None:
         return ""
     target = _GFX.search(device.architecture)
