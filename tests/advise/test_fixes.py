@@ -60,11 +60,19 @@ def test_what_nothing_reaches_shows_what_comes_closest():
 
 
 def test_retraining_comes_only_where_nothing_else_is_enough():
-    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1.6ms"})
+    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "2.2ms"})
+    assert any(f.changes == ("precision=int8",) for f in tried)
     retrained = [f for f in tried if any(c.startswith(("prune", "sparsity")) for c in f.changes)]
     assert all(len(f.changes) == 1 for f in retrained)
     _, _, hard = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1us"})
     assert {"sparsity", "prune=30%"} & set(hard[0].changes)
+
+
+def test_a_wider_range_alone_is_no_fix():
+    # The range of bf16, which was not measured there, reaches 1.7 ms; its expected time is fp16's.
+    _, _, tried = failed("resnet50", "jetson-orin-nano-8gb", {"latency": "1.7ms"})
+    assert tried
+    assert not any("precision=bf16" in f.changes for f in tried)
 
 
 def test_a_larger_batch_is_no_fix_for_latency():

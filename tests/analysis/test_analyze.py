@@ -17,6 +17,7 @@ from gambrel.analysis import Bound, State
 from gambrel.analysis.analyze import Settings, analyze, block_of
 from gambrel.analysis.measures import Limiter
 from gambrel.capture import zoo
+from gambrel.device.catalog import load
 from gambrel.device.model import MemoryLevel
 from gambrel.errors import InputError, UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
@@ -306,3 +307,13 @@ def test_what_is_asked_for_and_missing_is_refused():
         analyze(perceptron(), device(), Settings(engine="dla"))
     with pytest.raises(InputError, match="does not run fp8; it takes fp32, fp16, bf16, int8, tf32"):
         analyze(perceptron(), device(), Settings(runtime="onnxruntime", precision="fp8"))
+
+
+def test_assumptions_are_of_this_model_alone():
+    """A device's roofs are kept between questions; what another model needed of them is not said."""
+    card = load("rtx-a5000")
+    asked = analyze(zoo.load("resnet50"), card).assumptions
+    other = analyze(zoo.load("t5-small"), card).assumptions
+    assert any("integer and boolean" in text for text in other)
+    again = analyze(zoo.load("resnet50"), card, Settings(sizes={"batch": 2}))
+    assert again.assumptions == asked

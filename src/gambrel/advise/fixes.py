@@ -52,7 +52,14 @@ def _fixes(
 ) -> tuple[Fix, ...]:
     missed = judge_point(explorer.start, limits)
     texts = [t for t in _candidates(explorer, missed) if parse_change(t)[0] not in without]
-    tried = [fix for text in texts if (fix := _fix(explorer, (text,), limits))]
+    # A wider range alone reaches a limit without coming closer to it.
+    gap = _short(missed)
+    tried = [
+        fix
+        for text in texts
+        if (fix := _fix(explorer, (text,), limits))
+        and (fix.verdict is not Verdict.MARGINAL or _short(fix.constraints) < gap)
+    ]
     enough = [fix for fix in tried if fix.verdict.meets]
     if any(fix.verdict is Verdict.PASS for fix in enough):
         return tuple(_cheapest(enough)[:_LISTED])
@@ -158,6 +165,10 @@ def _stacked(
 
 def _distance(constraints: Sequence[Constraint]) -> tuple[int, float]:
     """How far from a PASS: the overall verdict, then the least headroom of what does not pass."""
-    verdict = worst(c.verdict for c in constraints)
-    short = [c for c in constraints if c.verdict is not Verdict.PASS]
-    return verdict.rank, max((-c.headroom for c in short if c.headroom is not None), default=0.0)
+    return worst(c.verdict for c in constraints).rank, _short(constraints)
+
+
+def _short(constraints: Sequence[Constraint]) -> float:
+    """By how much the worst of what does not pass is missed, as expected."""
+    open_ = [c for c in constraints if c.verdict is not Verdict.PASS]
+    return max((-c.headroom for c in open_ if c.headroom is not None), default=0.0)

@@ -141,7 +141,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         footprint=case.memory,
         conventions=asdict(settings.conventions),
         assumptions=(
-            *_assumptions(case.workload, case.chosen.precision, roofs, settings),
+            *_assumptions(case),
             *_kernel_note(case),
             *workspace_notes(case.memory),
         ),
@@ -324,13 +324,18 @@ def _bound_shares(rows: list[OpResult]) -> dict[str, float]:
     return shares
 
 
-def _assumptions(
-    workload: Workload, precision: str, roofs: Roofs, settings: Settings
-) -> tuple[str, ...]:
+def _assumptions(case: _Case) -> tuple[str, ...]:
+    workload, precision = case.workload, case.chosen.precision
+    roofs, settings = case.roofs, case.settings
+    work = dict.fromkeys(
+        (engine.value, dtype, item.cost.prunable)
+        for item in case.table.items
+        for engine, dtype in item.cost.work
+    )
     unknown = tuple(
-        f"{roofs.device.id} publishes no peak for {work} work: it is counted but does not limit "
+        f"{roofs.device.id} publishes no peak for {name} work: it is counted but does not limit "
         "the roofline."
-        for work in roofs.unknown_engines()
+        for name in roofs.unknown_engines(work)
     )
     return (
         *workload.assumptions,
@@ -340,7 +345,7 @@ def _assumptions(
             else describe(workload.dtype, precision)
         ),
         *roofs.notes,
-        *roofs.engine_notes(),
+        *roofs.engine_notes(work),
         *unknown,
         *_convention_notes(workload, settings.conventions),
         *((_SPARSE,) if settings.sparsity else ()),

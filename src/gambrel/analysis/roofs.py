@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from gambrel.analysis.measures import Bound
@@ -101,17 +103,21 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
         roof = resolve(self.device, "vector", dtype)
         return roof.flop_per_s if roof else None
 
-    def engine_notes(self) -> tuple[str, ...]:
-        """Notes of the roofs that were used: fallbacks, sparse figures, whole-module peaks."""
-        notes = [roof.note for roof in self.engines.values() if roof is not None and roof.note]
-        return tuple(dict.fromkeys(notes))
+    def engine_notes(self, work: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
+        """Notes of the roofs that serve some work: fallbacks, sparse figures, whole-module peaks.
 
-    def unknown_engines(self) -> tuple[str, ...]:
+        Args:
+            work: (class of work, number format, prunable), as `engine_roof` takes them.
+        """
+        roofs = (self.engine_roof(*key) for key in work)
+        return tuple(dict.fromkeys(r.note for r in roofs if r is not None and r.note))
+
+    def unknown_engines(self, work: Iterable[tuple[str, str, bool]]) -> tuple[str, ...]:
         """Classes of work for which the device publishes no roof (special functions apart)."""
         missing = [
-            f"{work_class} {dtype}"
-            for (work_class, dtype, _), roof in self.engines.items()
-            if roof is None and work_class != "special"
+            f"{key[0]} {key[1]}"
+            for key in work
+            if key[0] != "special" and self.engine_roof(*key) is None
         ]
         return tuple(dict.fromkeys(missing))
 
