@@ -61,7 +61,7 @@ START: dict[str, dict[str, float]] = {
         "winograd_4": 0.75, "fill_4": 20.0, "operands": 0.8, "transforms": 0.6, "weights": 0.5,
         "wave": 0.3, "small_regions": 0.0, "start_4_s": 20e-6, "start_s": 0.0,
         "energy_j": 0.0, "settle_s": 3e-3,
-        "start_cycles": 6443.0, "step_cycles": 62.0,
+        "start_cycles": 6540.0, "step_cycles": 40.0, "tile": 0.78, "tile_window": 0.53,
     },
     "torch_matmul": {
         "base_s": BASE_S, "ladder": 1.0, "compute": 0.77, "cap": 0.8, "memory": 0.93,

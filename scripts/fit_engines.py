@@ -2,9 +2,10 @@
 
     python scripts/fit_engines.py FOLDER [--write]
 
-FOLDER holds ``truth/mlperf_inference.csv``. One set of constants serves all devices of a class;
-only energies per FLOP differ, by process. Errors and ranges come from fits without one model after
-another, and without one device after another. ``--write`` replaces the section ``engines`` of
+FOLDER holds ``truth/mlperf_inference.csv``; runs on cards and Jetson modules come with the project.
+One set of constants serves all devices of a class; only energies per FLOP differ, by process.
+Errors and ranges come from fits without one model after another, and without one device after
+another. ``--write`` replaces the section ``engines`` of
 src/gambrel/analysis/calibration/constants.json.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+import card_rows
 import jetson_rows
 from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_constants import EngineConstants
@@ -38,6 +40,10 @@ MLPERF = (
     "mlcommons/inference_results_v3.0 @1948f9b5 and v4.1 @198fc467, Apache-2.0 (figures only), "
     "2026-11-22"
 )
+CARDS = (
+    "NVIDIA/TensorRT demo/BERT/README.md @768d994b and @007c3470, Apache-2.0 (figures only); model "
+    "pages of Ultralytics (figures only); see benchmarks/data/cards, 2026-11-24"
+)
 #: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
 PULL = 0.3
 TAIL = 0.05
@@ -47,6 +53,7 @@ BOTH = 1.15
 MOST = {
     "compute": 0.95,
     "attention": 0.95,
+    "window": 1.0,
     "memory": 0.95,
     "cache": 1.0,
     "small": 1.0,
@@ -78,9 +85,9 @@ class Class:
 
 
 GPU = {
-    "compute": 0.8, "attention": 0.3, "small": 0.8, "wave": 0.5, "finish": 4.0, "tap": 10.0,
-    "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0, "step": 60.0,
-    "start_s": 5e-5, "apart": 0.75,
+    "compute": 0.8, "attention": 0.3, "window": 0.85, "small": 0.8, "wave": 0.5, "finish": 4.0,
+    "tap": 10.0, "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0,
+    "step": 60.0, "start_s": 5e-5, "apart": 0.75,
 }  # fmt: skip
 #: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
 ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
@@ -106,20 +113,20 @@ CLASSES = (
         runtime="tensorrt",
         match=("nvidia",),
         start=GPU,
-        # No row has what runs apart; it is the compiler's affair, and Jetson modules' rows tell.
-        free=tuple(name for name in GPU if name != "apart"),
+        free=tuple(GPU),
         flop_energy=ENERGY,
         formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},
         lanes_per_unit=128,
         confidence="medium",
-        why="whole runs of MLPerf Inference under TensorRT on 14 GPUs",
+        why="whole runs under TensorRT on 15 GPUs: MLPerf Inference, BERT, YOLO",
+        source=f"{MLPERF}; {CARDS}",
     ),
     Class(
         runtime="openvino",
         match=("xeon",),
         start={
-            **GPU, "compute": 0.5, "small": 1.0, "wave": 0.0, "attention": 0.3, "launch": 5000.0,
-            "start_s": 0.0, "apart": 0.0,
+            **GPU, "compute": 0.5, "window": 1.0, "small": 1.0, "wave": 0.0, "attention": 0.3,
+            "launch": 5000.0, "start_s": 0.0, "apart": 0.0,
         },
         free=("compute", "finish"),
         flop_energy={},
@@ -207,7 +214,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    found = [*rows(options.folder), *jetson_rows.rows()]
+    found = [*rows(options.folder), *card_rows.rows(), *jetson_rows.rows()]
     fitted = [fit_class(one, found) for one in CLASSES]
     for c in fitted:
         print(msgspec.json.format(msgspec.json.encode(c)).decode())

@@ -146,7 +146,8 @@ def constants_of(values: dict[str, float], device: str = "") -> sets.Constants:
     h100["torch_copy"] |= {"cat": of["cat"], "strided": of["cat"]}
     convolution = {k: of[k] for k in ("half", "half_grouped", "few", "memory", "pointwise", "tap")}
     convolution |= {k: old[k] for k in ("base_s", "transposed", "bias", "start_cycles")}
-    convolution |= {"step_cycles": old["step_cycles"], "start": of["tap"], "relay": stream}
+    convolution |= {k: old[k] for k in ("step_cycles", "tile", "tile_window")}
+    convolution |= {"start": of["tap"], "relay": stream}
     convolution["engine_3d"] = float(f"{old['engine_3d'] / old['engine']:.4g}")
     base = measured_on(OLDER[device]) if device in OLDER else h100
     return base | {"torch_convolution": convolution}

@@ -55,7 +55,7 @@ MODELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "bert-99.9": ("bert-large", (1, 8, 32, 128, 512, 1024)),
     "stable-diffusion-xl": ("stable-diffusion-xl", (1, 8, 32)),
 }
-SIZES = {"bert-99": {"seq": 178}, "bert-99.9": {"seq": 178}}
+SIZES = {"bert-99": (("seq", 178),), "bert-99.9": (("seq", 178),)}
 #: Steps of the sampler in MLPerf.
 STEPS = 20
 #: Samples of a query.
@@ -79,6 +79,7 @@ class Row:
         group: What is left out together: BERT's two accuracies are one model.
         batches: At which it is asked; the best counts.
         called: Whether the stopwatch ran around a call from Python.
+        sizes: Of the model, beside the batch.
     """
 
     model: str
@@ -92,6 +93,7 @@ class Row:
     group: str
     batches: tuple[int, ...]
     called: bool = False
+    sizes: tuple[tuple[str, int], ...] = ()
 
 
 def rows(folder: Path) -> list[Row]:
@@ -107,6 +109,7 @@ def rows(folder: Path) -> list[Row]:
             model=k[0], device=k[1], runtime=k[2], precision=k[3], scenario=k[4], version=k[5],
             seconds=statistics.median(v), rows=len(v), group=k[0].partition("-")[0],
             batches=MODELS[k[0]][1] if k[4] == "Offline" else (SAMPLES[k[4]],),
+            sizes=SIZES.get(k[0], ()),
         )
         for k, v in sorted(found.items())
     ]  # fmt: skip
@@ -149,24 +152,23 @@ def _seconds(r: dict[str, str], key: tuple[str, ...]) -> float:
 
 
 @cache
-def bench(model: str, batch: int) -> Workbench:
-    """The workload at a batch."""
+def bench(model: str, batch: int, own: tuple[tuple[str, int], ...] = ()) -> Workbench:
+    """The workload at a batch and sizes of its own."""
     name = MODELS[model][0] if model in MODELS else model
     sizes = {"steps": STEPS} if name == "stable-diffusion-xl" else {}
     workload = gambrel.load_model(name, sizes=sizes) if sizes else gambrel.load_model(name)
-    values = workload.resolve_symbols({"batch": batch, **SIZES.get(model, {})})
+    values = workload.resolve_symbols({"batch": batch, **dict(own)})
     return Workbench(workload, values, Conventions())
 
 
 def tables(row: Row) -> Iterator[tuple[int, EngineTable]]:
     """Batch and work at each batch."""
     for batch in row.batches:
-        yield batch, _table(row.model, batch, row.precision, row.runtime)
+        yield batch, _table(row, batch)
 
 
-@cache
-def _table(model: str, batch: int, precision: str, name: str) -> EngineTable:
+def _table(row: Row, batch: int) -> EngineTable:
     # On-chip memory takes no part in an engine's table, so any device serves.
-    device = load("xeon-8480+" if name == "openvino" else "h100-sxm5-80gb")
-    plan = Machine(device, Settings()).plan(runtime(name))
-    return bench(model, batch).table(precision, plan).engine
+    device = load("xeon-8480+" if row.runtime == "openvino" else "h100-sxm5-80gb")
+    plan = Machine(device, Settings()).plan(runtime(row.runtime))
+    return bench(row.model, batch, row.sizes).table(row.precision, plan).engine

@@ -1,28 +1,25 @@
-"""TensorRT beyond MLPerf: Jetson modules, and cards on models that no constant was fitted to.
+"""TensorRT on Jetson modules.
 
-The rows come with the project (benchmarks/data/jetson, cards); no folder is read.
+The rows come with the project (benchmarks/data/jetson); no folder is read.
 """
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.accuracy import Run, Score
+from benchmarks.accuracy import Score
 from benchmarks.accuracy.mlperf import Ends, Row, held_out, run
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_engines
-import gambrel
 import jetson_rows
 from gambrel.analysis.estimate.adjust import adjusted_engine
 from gambrel.analysis.estimate.adjust_fit import fitted
 from gambrel.analysis.estimate.constants import Adjustment
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 
-CARDS = Path(__file__).parents[1] / "data/cards/yolo_tensorrt.csv"
 #: Models of a new module that are measured → the error to be reached on the others.
 ANCHORS = {1: "25 %", 4: "18 %"}
 WORDS = {1: "one model measured", 4: "four models measured"}
@@ -34,11 +31,6 @@ def score(_: Path) -> Iterable[Score]:
     """By device and number format."""
     yield from held_out(jetson_rows.rows(), _scores)
     yield from _new()
-    yield Score(
-        what="Ultralytics YOLO fp16, TensorRT on A100 and T4",
-        runs=list(_cards()),
-        held_out="no model fitted",
-    )
 
 
 def _new() -> Iterable[Score]:
@@ -78,26 +70,6 @@ def _scaled(base: EngineConstants, runs: fit_engines.Runs, count: int) -> Score:
         family=f"a new Jetson module, {WORDS[count]}",
         target=ANCHORS[count],
     )
-
-
-def _cards() -> Iterable[Run]:
-    """By the constants as they are: their rows have no activation of this kind."""
-    with CARDS.open(newline="") as file:
-        for r in csv.DictReader(file):
-            analysis = gambrel.analyze(
-                r["model"], r["device"], precision=r["precision"], runtime="tensorrt"
-            )
-            expected = analysis.expected_time_s
-            assert expected is not None
-            yield Run(
-                name=f"{r['model']} {r['device']}",
-                measured=float(r["ms"]) * 1e-3,
-                expected=expected.value,
-                low=expected.low,
-                high=expected.high,
-                roofline=analysis.roofline_time_s,
-                sol=analysis.sol_time_s,
-            )
 
 
 def _scores(

@@ -1,4 +1,4 @@
-"""MLPerf Inference: whole models under TensorRT on GPUs, and by oneDNN's kernels on Xeons.
+"""MLPerf Inference and cards: whole models under TensorRT on GPUs, by oneDNN's kernels on Xeons.
 
 Every row is predicted twice: by constants that saw no row of its model, and no row of its device.
 """
@@ -19,6 +19,7 @@ from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+import card_rows
 import fit_engines
 from mlperf_rows import MODELS, Row, bench, rows
 
@@ -32,7 +33,7 @@ NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
 
 def score(folder: Path) -> Iterable[Score]:
     """By model and scenario."""
-    yield from held_out(rows(folder), _scores)
+    yield from held_out([*rows(folder), *card_rows.rows()], _scores)
 
 
 def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:
@@ -66,6 +67,17 @@ def _scores(
                     family=f"MLPerf {_name(model)}, {NAMES[name]}",
                     target=TARGETS.get(chosen[0][0].group, "20 %") if name == "tensorrt" else "",
                 )
+    for source in sorted({r.version for r in own} & set(card_rows.SOURCES)):
+        for precision in sorted({r.precision for r in own}):
+            chosen = [(r, t) for r, t in pairs if (r.version, r.precision) == (source, precision)]
+            if chosen:
+                yield Score(
+                    what=f"{card_rows.SOURCES[source]} {precision}, {NAMES[name]}",
+                    runs=[run(r, t, ends) for r, t in chosen],
+                    held_out=how,
+                    family=f"{card_rows.SOURCES[source]}, {NAMES[name]}",
+                    target="20 %",
+                )
 
 
 def _name(model: str) -> str:
@@ -77,7 +89,7 @@ def run(row: Row, expected: float, ends: Ends) -> Run:
     """A row beside its times."""
     sol, roofline = _limits(row)
     return Run(
-        name=f"{row.model} {row.scenario} {row.device} v{row.version}",
+        name=" ".join(map(str, (row.model, row.scenario, row.device, row.version, row.batches))),
         measured=row.seconds,
         expected=expected,
         low=expected * ends[0],
@@ -94,7 +106,7 @@ def _limits(row: Row) -> tuple[float | None, float | None]:
     machine = Machine(load(row.device), settings)
     sols, rooflines = [], []
     for batch in row.batches:
-        found = answered(bench(row.model, batch), machine, settings)
+        found = answered(bench(row.model, batch, row.sizes), machine, settings)
         samples = batch if row.scenario == "Offline" else 1
         if found.sol_time_s is not None:
             sols.append(found.sol_time_s / samples)

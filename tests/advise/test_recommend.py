@@ -159,7 +159,7 @@ def test_a_device_without_matrix_engines_is_not_told_to_change_engines():
 
 def test_what_needs_retraining_or_replaces_stands_alone():
     asked = Settings(runtime="tensorrt")
-    found = recommend(analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], asked))
+    found = recommend(analyze(zoo.load("resnet101"), DEVICES["a100-sxm4-80gb"], asked))
     assert {r.effort for r in found} == set(EFFORTS)
     for r in found:
         assert r.effort in {"software", "batch"} or len(r.changes) == 1

@@ -215,6 +215,8 @@ def test_pooling_counts_taps():
 
 CONV = {
     "start_cycles": 0.0,
+    "tile": 0.0,
+    "tile_window": 0.0,
     "step_cycles": 0.0,
     "base_s": 0.0,
     "engine": 0.5,
@@ -292,10 +294,15 @@ class TestConvolutions:
 
     def test_a_small_one_waits_for_its_start_and_its_reduction(self):
         view = convolved(1, 64, 64, 7, 3)
-        # 6,443 cycles, and 62 for each 64 of the 64 · 9 · 4 bytes of depth, at 1 GHz.
-        walk = (6443 + 62 * 64 * 9 * 4 / 64) / 1e9
-        found = self.seconds(view, start_cycles=6443.0, step_cycles=62.0)
+        # 6,540 cycles, and 40 for each 64 of the 64 · 9 · 4 bytes of depth, at 1 GHz.
+        walk = (6540 + 40 * 64 * 9 * 4 / 64) / 1e9
+        found = self.seconds(view, start_cycles=6540.0, step_cycles=40.0)
         assert found == pytest.approx(walk)
+        # And a tile of 64 x 64 at half the peak of its unit.
+        tile = 2 * 64 * 64 * 64 * 9 / (self.PEAK / TOY.units / 2)
+        shares = {"tile": 0.8, "tile_window": 0.5}
+        found = self.seconds(view, start_cycles=6540.0, step_cycles=40.0, **shares)
+        assert found == pytest.approx(walk + tile)
         assert self.seconds(view) < walk  # AMD's GPUs, of which neither is known
 
 

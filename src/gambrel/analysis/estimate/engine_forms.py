@@ -105,6 +105,7 @@ def kernel_times(
 def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size) -> Size:
     """Seconds of the products; an attention walks over its keys with one tile of queries."""
     rate = peak * where(w["attention"] > 0, c["attention"], c["compute"])
+    rate = rate * where(w["windowed"] > 0, c["window"], 1.0)
     best: Size = None
     for side, share in ((LARGE, 1.0), (SMALL, c["small"])):
         across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / side))

@@ -46,7 +46,7 @@ FUSED_KEYS: Final = 512
 #: Kinds that wait step by step, or for other devices: not what is described here.
 OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "optimizer"})
 _SCALARS: Final = (
-    "rows", "columns", "depth", "copies", "attention", "finished", "taps", "elements",
+    "rows", "columns", "depth", "copies", "attention", "windowed", "finished", "taps", "elements",
     "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes",
 )  # fmt: skip
 _STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
@@ -65,6 +65,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
         depth: Length of the reduction, after padding; two products of an attention together.
         copies: Products of these sizes: groups, heads, sequences.
         attention: Whether they are those of an attention.
+        windowed: Whether they gather their operand through a window: convolutions of several taps.
         finished: Elements that leave the products and are finished on vector units.
         taps: Products of vector units: depthwise convolutions, windows of poolings.
         elements: Elements that vector units pass over outside of products.
@@ -83,6 +84,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
     depth: Size
     copies: Size
     attention: bool
+    windowed: bool
     finished: Size
     taps: Size
     elements: Size
@@ -113,6 +115,7 @@ class _Products(msgspec.Struct, frozen=True, kw_only=True):
     depth: Size = 0
     copies: Size = 0
     taps: Size = 0
+    windowed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: columns are kept
@@ -183,6 +186,7 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
         depth=real(made.depth),
         copies=real(made.copies),
         attention=view.kind == "attention",
+        windowed=made.windowed,
         finished=written if main is not None else 0.0,
         taps=real(made.taps),
         elements=0.0 if main is not None else _passed(items),
@@ -250,6 +254,7 @@ def _convolution(view: OpView, width: float) -> _Products:
         columns=_padded(outputs * together, CHANNELS),
         depth=_padded(inputs * together * taps, STEP_BYTES / width),
         copies=groups / together,
+        windowed=holds(taps > 1),
     )
 
 

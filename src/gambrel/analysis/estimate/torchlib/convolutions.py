@@ -28,10 +28,11 @@ from gambrel.roofline import maximum
 
 #: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
 _TILE: Final = 64
-#: A tile walks so many bytes along the reduction in ``step_cycles``, however few tiles there are;
-#: ``start_cycles`` go before and after. Both are what TensorRT's kernels take on NVIDIA's GPUs (the
-#: ``engines`` of constants.json): cuDNN's are no faster, and measured convolutions of PyTorch are
-#: too large to show either. AMD's GPUs have none of them.
+#: A tile walks so many bytes along the reduction in ``step_cycles``, however few tiles there are,
+#: and its unit multiplies at the share ``tile`` of its peak (``tile_window`` with several taps);
+#: ``start_cycles`` go before and after. All are what TensorRT's kernels take on NVIDIA's GPUs (the
+#: ``engines`` of constants.json), which it chooses by timing: cuDNN's are no faster, and measured
+#: convolutions of PyTorch are too large to show any. AMD's GPUs have none of them.
 _STEP_BYTES: Final = 64
 #: Up to so many input channels (colours), convolutions run on the vector units.
 _FEW: Final = 4
@@ -150,7 +151,12 @@ def _walk(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     depth = view.size("in_channels") / view.size("groups", 1) * product(view.size("kernel"))
     steps = depth * width_bytes(view.operand_dtype(2)) / _STEP_BYTES
-    return (c["start_cycles"] + c["step_cycles"] * steps) / machine.clock_hz
+    walk = (c["start_cycles"] + c["step_cycles"] * steps) / machine.clock_hz
+    share = c["tile"] if _is_pointwise(view) else c["tile_window"]
+    if not share:
+        return walk
+    unit = roofline.ratio(task.matrix_peak, machine.units)
+    return walk + roofline.seconds(2 * _TILE * _TILE * depth, share * unit)
 
 
 def _images(task: Task) -> tuple[Size, Size]:
