@@ -34,6 +34,9 @@ BERT = {"bert-base": (768, 12, 12), "bert-large": (1024, 24, 16)}
 TRAINING = "no training step fitted"
 HALF = "leave one model out; host time fitted"
 WIDE = "host time and one constant fitted"
+#: Cards of 2017 and 2018, with the convolutions of V100 and P100.
+CARDS = "pytorch-gpu-benchmark"
+CARRIED = "no row fitted"
 
 
 def score(_folder: Path) -> Iterable[Score]:
@@ -45,6 +48,7 @@ def score(_folder: Path) -> Iterable[Score]:
     for (family, phase), runs in found.items():
         wide = "fp32" in family
         held = TRAINING if phase == "training" else WIDE if wide else HALF
+        held = CARRIED if "cards" in family else held
         target = "10 %" if wide else ""
         yield Score(what=family, runs=runs, held_out=held, family=family, target=target)
 
@@ -53,7 +57,8 @@ def _family(row: dict[str, str]) -> str:
     phase = "training step" if row["phase"] == "training" else "forward"
     kind = "BERT" if row["model"] in BERT else "convolutional networks"
     precision = "16 bits" if row["precision"] == "fp16" else "fp32 and TF32"
-    return f"PyTorch eager, {phase}, {kind}, {precision}"
+    where = ", cards of 2017 and 2018" if row["source"] == CARDS else ""
+    return f"PyTorch eager, {phase}, {kind}, {precision}{where}"
 
 
 def run_of(row: dict[str, str]) -> Run:
