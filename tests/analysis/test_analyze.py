@@ -310,7 +310,7 @@ def test_what_is_asked_for_and_missing_is_refused():
 
 
 def test_assumptions_are_of_this_model_alone():
-    """A device's roofs are kept between questions; what another model needed of them is not said."""
+    """Roofs of a device are kept; what another model needed of them is not said."""
     card = load("rtx-a5000")
     asked = analyze(zoo.load("resnet50"), card).assumptions
     other = analyze(zoo.load("t5-small"), card).assumptions
