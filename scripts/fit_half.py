@@ -33,6 +33,7 @@ import calibration_torch as bench
 import calibration_torch_sets as sets
 from calibration_solver import least_squares
 from gambrel.analysis.estimate.constants import packaged
+from gambrel.device.catalog import load
 from gambrel.runtimes import runtime
 
 ROOT = Path(__file__).parents[1]
@@ -132,6 +133,13 @@ def measured_on(device: str) -> sets.Constants:
     }
 
 
+def _joule(device: str) -> float:
+    """Energy of a FLOP in 16 bits, by TensorRT's runs on the same process; 0 where unknown."""
+    engine = next(e for e in packaged().engines if e.match == ("nvidia",))
+    architecture = load(device).architecture if device else ""
+    return float(f"{engine.flop_energy_of(architecture) * engine.energy_of('fp16'):.3g}")
+
+
 def constants_of(values: dict[str, float], device: str = "") -> sets.Constants:
     """By form, from the few that are fitted; the others are the H100's.
 
@@ -147,7 +155,7 @@ def constants_of(values: dict[str, float], device: str = "") -> sets.Constants:
     convolution = {k: of[k] for k in ("half", "half_grouped", "few", "memory", "pointwise", "tap")}
     convolution |= {k: old[k] for k in ("base_s", "transposed", "bias", "start_cycles")}
     convolution |= {k: old[k] for k in ("step_cycles", "tile", "tile_window")}
-    convolution |= {"start": of["tap"], "relay": stream}
+    convolution |= {"start": of["tap"], "relay": stream, "energy_j": _joule(device)}
     convolution["engine_3d"] = float(f"{old['engine_3d'] / old['engine']:.4g}")
     base = measured_on(OLDER[device]) if device in OLDER else h100
     return base | {"torch_convolution": convolution}

@@ -8,7 +8,9 @@ vector units. The bias is a kernel of its own in eager mode.
 Without TF32 (before Ampere) they run on the vector lanes: see `lanes`.
 
 Constants of 16-bit convolutions come from whole models, where a device has them: the tiles of a
-group hold no channels of another, and even few input channels run on the matrix engine.
+group hold no channels of another, and even few input channels run on the matrix engine. No faster
+than the cooling sustains, by the energy per FLOP that TensorRT's runs tell (``engines`` of
+constants.json).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Constants, Machine
 from gambrel.analysis.estimate.torchlib.lanes import on_lanes
+from gambrel.analysis.estimate.torchlib.products import sustained
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
 from gambrel.dtypes import width_bytes
@@ -129,7 +132,8 @@ def _half(c: Constants, machine: Machine, task: Task) -> Size:
     if view.attrs.get("transposed"):
         share = share * c["transposed"]
     filled = _filled(view.size("out_channels") / groups, inputs / groups, view)
-    products = roofline.seconds(task.matrix_flops, share * filled * task.matrix_peak)
+    rate = minimum(share * filled * task.matrix_peak, sustained(c, machine, task.matrix_peak))
+    products = roofline.seconds(task.matrix_flops, rate)
     share = c["pointwise"] if _is_pointwise(view) else c["memory"]
     found = _overlapped(products, streamed(machine, x + y, share))
     return found + _turned(c, machine, task, x, y)
