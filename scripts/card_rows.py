@@ -23,10 +23,11 @@ FITTED = (1, 8, 128)
 
 def rows(folder: Path = FOLDER, *, every: bool = False) -> list[Row]:
     """Of both tables; of BERT the batches that constants see, or ``every`` one."""
-    return [r for r in (*_bert(folder), *_yolo(folder)) if every or _is_seen(r)]
+    return [r for r in (*_bert(folder), *_yolo(folder)) if every or is_seen(r)]
 
 
-def _is_seen(row: Row) -> bool:
+def is_seen(row: Row) -> bool:
+    """Whether constants may see a row."""
     return row.version != DEMO or row.batches[0] in FITTED
 
 

@@ -238,7 +238,8 @@ def rows_of(one: Class, found: Sequence[Row]) -> list[Row]:
 
 def is_fitted(row: Row) -> bool:
     """RetinaNet of v3.0 spends a fifth of its time in non-maximum suppression, of v4.1 little."""
-    return not (row.model == "retinanet" and row.version == "3.0")
+    suppressed = row.model == "retinanet" and row.version == "3.0"
+    return not suppressed and card_rows.is_seen(row)
 
 
 def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:

@@ -6,6 +6,7 @@ Every row is predicted twice: by constants that saw no row of its model, and no 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from gambrel.device.catalog import load
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import card_rows
 import fit_engines
-from mlperf_rows import MODELS, Row, bench, rows
+from mlperf_rows import Row, bench, rows
 
 TARGETS = {"stable": "12 %"}
 #: Ends of measured / predicted.
@@ -33,7 +34,7 @@ NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
 
 def score(folder: Path) -> Iterable[Score]:
     """By model and scenario."""
-    yield from held_out([*rows(folder), *card_rows.rows()], _scores)
+    yield from held_out([*rows(folder), *card_rows.rows(every=True)], _scores)
 
 
 def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:
@@ -55,29 +56,25 @@ def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:
 def _scores(
     name: str, own: Sequence[Row], times: Sequence[float], how: str, ends: Ends
 ) -> Iterable[Score]:
-    pairs = list(zip(own, times, strict=True))
-    for scenario in ("Offline", "SingleStream", "MultiStream"):
-        for model in MODELS:
-            chosen = [(r, t) for r, t in pairs if (r.model, r.scenario) == (model, scenario)]
-            if chosen:
-                yield Score(
-                    what=f"MLPerf {model} {scenario}, {NAMES[name]}",
-                    runs=[run(r, t, ends) for r, t in chosen],
-                    held_out=how,
-                    family=f"MLPerf {_name(model)}, {NAMES[name]}",
-                    target=TARGETS.get(chosen[0][0].group, "20 %") if name == "tensorrt" else "",
-                )
-    for source in sorted({r.version for r in own} & set(card_rows.SOURCES)):
-        for precision in sorted({r.precision for r in own}):
-            chosen = [(r, t) for r, t in pairs if (r.version, r.precision) == (source, precision)]
-            if chosen:
-                yield Score(
-                    what=f"{card_rows.SOURCES[source]} {precision}, {NAMES[name]}",
-                    runs=[run(r, t, ends) for r, t in chosen],
-                    held_out=how,
-                    family=f"{card_rows.SOURCES[source]}, {NAMES[name]}",
-                    target="20 %",
-                )
+    groups: dict[tuple[str, str], list[tuple[Row, float]]] = defaultdict(list)
+    for row, seconds in zip(own, times, strict=True):
+        groups[_words(row)].append((row, seconds))
+    for (what, family), chosen in groups.items():
+        yield Score(
+            what=f"{what}, {NAMES[name]}",
+            runs=[run(r, t, ends) for r, t in chosen],
+            held_out=how,
+            family=f"{family}, {NAMES[name]}",
+            target=TARGETS.get(chosen[0][0].group, "20 %") if name == "tensorrt" else "",
+        )
+
+
+def _words(row: Row) -> tuple[str, str]:
+    """The line of a table and that of the summary."""
+    if row.version in card_rows.SOURCES:
+        family = card_rows.SOURCES[row.version]
+        return f"{family} {row.precision}", family
+    return f"MLPerf {row.model} {row.scenario}", f"MLPerf {_name(row.model)}"
 
 
 def _name(model: str) -> str:

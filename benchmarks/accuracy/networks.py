@@ -36,7 +36,7 @@ HALF = "leave one model out; host time fitted"
 WIDE = "host time and one constant fitted"
 #: Cards of 2017 and 2018, with the convolutions of V100 and P100.
 CARDS = "pytorch-gpu-benchmark"
-CARRIED = "no row fitted"
+CARRIED = "no row fitted; kin chosen with them"
 
 
 def score(_folder: Path) -> Iterable[Score]:
@@ -47,10 +47,17 @@ def score(_folder: Path) -> Iterable[Score]:
             found.setdefault((_family(row), row["phase"]), []).append(run_of(row))
     for (family, phase), runs in found.items():
         wide = "fp32" in family
-        held = TRAINING if phase == "training" else WIDE if wide else HALF
-        held = CARRIED if "cards" in family else held
         target = "10 %" if wide else ""
+        held = _held_out(family, phase)
         yield Score(what=family, runs=runs, held_out=held, family=family, target=target)
+
+
+def _held_out(family: str, phase: str) -> str:
+    if "cards" in family:
+        return CARRIED
+    if phase == "training":
+        return TRAINING
+    return WIDE if "fp32" in family else HALF
 
 
 def _family(row: dict[str, str]) -> str:

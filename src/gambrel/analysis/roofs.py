@@ -96,10 +96,7 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
         return None if found is None else (work_class, found.flop_per_s)
 
     def vector_peak(self, dtype: str) -> float | None:
-        """FLOP/s of the vector units, for kernels that could run there; None when unknown.
-
-        Asking does not make the roof one that the analysis stands on.
-        """
+        """FLOP/s of the vector units, for kernels that could run there; None when unknown."""
         roof = resolve(self.device, "vector", dtype)
         return roof.flop_per_s if roof else None
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import gambrel
 from gambrel.analysis.estimate import Estimator
+from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.torchlib import (
@@ -576,3 +577,17 @@ def test_convolutions_in_16_bits_are_never_sure():
     levels = {op.measures.expected_time_s.confidence for op in analysis.ops
               if op.kind == "convolution"}  # fmt: skip
     assert "high" not in levels
+
+
+def test_the_least_of_a_convolution_is_that_of_tensorrt():
+    """Copies in every set of constants, of the ``engines`` section that was fitted."""
+    engine = next(e for e in packaged().engines if e.match == ("nvidia",)).constants
+    tile = engine["compute"] * engine["small"]
+    sets = [s.constants for s in packaged().sets if s.form == "torch_convolution"]
+    walked = [c for c in sets if c["start_cycles"]]
+    assert len(walked) > 5
+    for c in walked:
+        assert c["start_cycles"] == pytest.approx(engine["launch"], rel=0.01)
+        assert c["step_cycles"] == pytest.approx(engine["step"], rel=0.01)
+        assert c["tile"] == pytest.approx(tile, rel=0.01)
+        assert c["tile_window"] == pytest.approx(tile * engine["window"], rel=0.01)

@@ -85,9 +85,9 @@ def _gain(found: WhatIf) -> str:
     if found.gain is None:
         return "The gain is unknown: the device publishes no roof that bounds this model."
     if found.gain < 1:
-        verdict = f"{1 / found.gain:.3g}× slower per item"
+        verdict = f"{1 / found.gain:.2f}× slower per item"
     else:
-        verdict = f"{found.gain:.3g}× faster per item"
+        verdict = f"{found.gain:.2f}× faster per item"
     return f"{verdict}, by the {found.gain_kind} time."
 
 
