@@ -27,7 +27,7 @@ def entries() -> Iterator[Entry]:
         symbols=(batch("latents at once"), latent(default=64)),
         values=grid,
         held_out=held_out,
-        aliases=("sd-1.5", "stable-diffusion-v1-5", "stable diffusion", "sd unet", "sd 1.5 unet"),
+        aliases=("sd unet", "sd 1.5 unet"),
         source="diffusers UNet2DConditionModel",
     )
     yield Entry(
@@ -49,7 +49,7 @@ def entries() -> Iterator[Entry]:
         symbols=(batch("latents at once"), latent(default=128)),
         values=grid,
         held_out=held_out,
-        aliases=("sdxl", "stable-diffusion-xl-base-1.0"),
+        aliases=("sd xl unet",),
         source="diffusers UNet2DConditionModel",
     )
     yield from transformers_entries()

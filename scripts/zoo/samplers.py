@@ -19,7 +19,7 @@ def entries() -> Iterator[Entry]:
     latent = Symbol(
         name="latent", default=128, minimum=16, multiple_of=8, about="side of the latent"
     )
-    for size, alias in (("medium", ()), ("large", ("sd3.5", "sd-3.5", "stable-diffusion-3.5"))):
+    for size in ("medium", "large"):
         yield Entry(
             name=f"sd3.5-{size}-transformer",
             family="image generation",
@@ -28,7 +28,6 @@ def entries() -> Iterator[Entry]:
             symbols=(batch("latents at once"), latent),
             values={"batch": (1, 3), "latent": (16, 24, 32, 40, 48)},
             held_out=({"batch": 2, "latent": 64}, {"batch": 5, "latent": 56}),
-            aliases=(f"sd3.5-{size}", f"stable-diffusion-3.5-{size}", *alias),
             source="diffusers SD3Transformer2DModel",
         )
     for name, sizes in WAN.items():

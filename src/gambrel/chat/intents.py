@@ -149,6 +149,7 @@ _ALL: Final = (
             "ResNet-50: A100 vs H100", {
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
                 r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
+                r"\bworth (?:it )?(?:over|compared)\b": 7,
                 r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b|\b(?:faster|slower|better) then\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
@@ -173,6 +174,11 @@ _ALL: Final = (
                 r"(?:of|from|with)\b|\bswitch(?:ing)?\b|\binstead of\b|"
                 r"\bshould (?:i|we) (?:use|switch|go|run|move|try)\b|\bworth\b|\bquanti[sz]\w*\b": 6,
             }),
+    _intent("batch", "which batch to use", _BOTH, "What batch size saturates an H100 for ResNet-50?", {
+        r"\b(?:at |from |to )?(?:what|which|best|optimal|ideal|right|smallest|minimum) (?:possible )?batch(?: ?sizes?)?\b|"
+        r"\bhow (?:large|big|high) (?:a |should the |must the |does the )?batch": 13,
+        rf"{MOST} (?:possible )?batch(?: ?sizes?)?\b": 11,
+    }),
     _intent("kv_cache", "the key/value cache, and what fits beside the weights", "models",
             "How big is the KV cache of llama-3-70b at 32k context and batch 16?", {
                 r"\b(?:how (?:big|large|much)|size|need|needs|take|takes|grow|bytes|memory)\b.*\b(?:kv|key[/ -]value)[ -]?cache|"
@@ -239,6 +245,10 @@ _KIN: Final = (
     {"latency", "throughput"},
     {"kv_cache", "memory"},
     {"compare", "why"},
+    *(
+        {"batch", of}
+        for of in ("bound", "utilization", "throughput", "latency", "recommend", "check")
+    ),
     *({"bound", of} for of in ("intensity", "utilization", "latency", "ridge", "what_if")),
     {"bound", "recommend"},
     *({"serve", of} for of in ("throughput", "latency", "check", "memory")),
@@ -319,6 +329,8 @@ def _of_language(weights: Weights, sentence: Sentence, previous: Frame | None) -
         _drop(weights, "serve")
     if {"kv_cache", "serve"} & set(weights):
         _drop(weights, "explain", "select", "model")
+    if weights.get("batch", 0.0) > weights.get("kv_cache", 0.0):
+        _drop(weights, "explain", "select", "model", "devices", "kv_cache", "check")
 
 
 def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:

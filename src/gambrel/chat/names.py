@@ -155,12 +155,13 @@ def names() -> Names:
 
 
 def _models() -> tuple[dict[str, Named], dict[str, tuple[str, ...]]]:
+    from gambrel.capture import pipelines
     from gambrel.capture.zoo import list_models, phase_of
     from gambrel.llm import known
 
     found: dict[str, Named] = {}
     phases: dict[str, tuple[str, ...]] = {}
-    for entry in list_models():
+    for entry in (*list_models(), *pipelines.summaries()):
         phase = phase_of(entry.name) or ""
         base = entry.name.removesuffix(f"-{phase}") if phase else entry.name
         if phase:

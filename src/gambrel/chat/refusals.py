@@ -40,10 +40,6 @@ _RAW: Final[dict[str, str]] = {
         "Latency, power, energy and memory can be limited from above only ('under 10 ms').",
     r"(?<!no )(?<!not )\b(?:less than|under|below|at most|fewer than|max(?:imum)?(?: of)?)\b THROUGHPUT":
         "Throughput can be limited from below only ('at least 30 fps').",
-    r"\b(?:what|which|best|optimal|ideal|max(?:imum|imal)?|largest|biggest|minimum|right) "
-    r"(?:possible )?batch(?: ?sizes?)?\b|\bhow (?:large|big|many) (?:a )?batch":
-        "For the batch ask 'How can I speed up MODEL on DEVICE?': the recommendation says up to which batch it "
-        "pays, and where the bound turns.",
     r"\b(?:affects?|depends?|influences?|scales?|grows?|(?:changes?|varies|vary) with)\b":
         "Name the values to compare, e.g. 'throughput of resnet50 on an a100 at batch 1, 8 and 64'.",
     r"\b(?:generat\w+|write|writing|produce|output)\b.*\bTOKENS\b|\bTOKENS (?:of )?(?:output|new|generated)":
@@ -70,8 +66,8 @@ _REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.i
 #: Kind of question → beginnings of what is no reason against it.
 _ANSWERED: Final[dict[str, tuple[str, ...]]] = {
     "devices": ("Latency, power",),
-    "serve": ("In chat one device", "For the batch ask", "One step is analyzed"),
-    "kv_cache": ("For the batch ask", "In chat one device"),
+    "serve": ("In chat one device", "One step is analyzed"),
+    "kv_cache": ("In chat one device",),
 }
 
 
@@ -91,14 +87,17 @@ def refusal(text: str, intent: str = "") -> str:
 #: Kinds of question whose answers show every figure, or sort by the one that is named.
 _OF_ALL: Final = frozenset(
     {"compare", "select", "check", "what_if", "recommend", "why", "ops", "device", "utilization",
-     "serve"}
+     "serve", "batch"}
 )  # fmt: skip
 _SHOWN: Final = frozenset(
     {"bandwidth", "compute", "energy", "memory", "power", "throughput", "efficiency", "bound",
      "overhead", "watt"}
 )  # fmt: skip
 #: Kind → words of what its answer always says.
-_OWN: Final = {"bound": frozenset({"compute", "memory"})}
+_OWN: Final = {
+    "bound": frozenset({"compute", "memory"}),
+    "batch": frozenset({"compute-bound", "memory-bound", "latency", "saturate", "saturated"}),
+}
 #: Kinds that choose what to show by other means than their evidence.
 _OTHER: Final = frozenset({"", "help", "explain", "devices", "models"})
 

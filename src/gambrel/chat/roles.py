@@ -26,6 +26,8 @@ _FIGURES: Final = {
 _WHOLE: Final = frozenset({"serve", "kv_cache"})
 #: Words of one phase of a language model.
 _PHASED: Final = re.compile(r"\b(?:decod\w+|prefill\w*|ttft|tpot|itl)\b|TTFT|TPOT")
+#: Reading a prompt is what the forward pass of a model without phases does.
+_READING: Final = re.compile(r"\bprefill(?:ing)?\b")
 #: Phase → the target that is a promise about it.
 _PROMISED: Final = {"decode": "tpot", "prefill": "ttft"}
 
@@ -57,8 +59,8 @@ def frame_of(sentence: Sentence, intent: str) -> Frame | Unclear:
             f"'{slots.tokens} tokens of context'."
         )
     frame = replace(frame, sizes=_sizes(sentence, frame.phase))
-    one_pass = _PHASED.search(sentence.text) if frame.models and not phased else None
-    if one_pass:
+    one_pass = _PHASED.search(_READING.sub("", sentence.text)) if not phased else None
+    if one_pass and frame.models:
         return Unclear(
             reason=f"{frame.models[0]} has one forward pass here; '{one_pass[0]}' does not apply "
             "to it."
@@ -212,6 +214,14 @@ def _no_changes(frame: Frame, _: Sentence) -> Frame | Unclear:
     return frame
 
 
+def _batch(frame: Frame, sentence: Sentence) -> Frame | Unclear:
+    """Of all batches those that keep a latency, when one is named."""
+    other = [name for name, _ in frame.limits if name != "latency"]
+    if other:
+        return Unclear(reason=f"A batch is chosen within a latency, not within {', '.join(other)}.")
+    return _no_changes(replace(frame, batch=()), sentence)
+
+
 def _kv_cache(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     """One cache: prompt and answer together are its context."""
     kept = {"seq": "context", "context": "context"}
@@ -277,6 +287,7 @@ _ROLES: Final[dict[str, Callable[[Frame, Sentence], Frame | Unclear]]] = {
     "devices": _devices,
     "models": _models,
     "compare": _compare,
+    "batch": _batch,
     "kv_cache": _kv_cache,
     "serve": _serve,
     "select": _select,

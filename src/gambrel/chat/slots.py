@@ -24,7 +24,9 @@ _SINGLE: Final = frozenset(
     for name, one in FIELDS.items()
     if one.group == TARGETS or one.kind.unit in {"tokens", "pixels"}
 )
-SIZES: Final = ("seq", "context", "image", "input", "output", "concurrency", "max_devices")
+SIZES: Final = (
+    "seq", "context", "image", "steps", "input", "output", "concurrency", "max_devices",
+)  # fmt: skip
 SETTINGS: Final = ("sparsity", "engine", "causal")
 #: Quantity → the field that a value of it means where no other is named.
 _MEANT: Final = {
@@ -131,6 +133,11 @@ def _square(slots: Slots, match: re.Match[str]) -> str:
     if match[1] != match[2]:
         return re.sub("[x×]", " by ", match[0])
     slots.put("image", _whole("image", match[1]))
+    return "SIZE"
+
+
+def _sampler_steps(slots: Slots, match: re.Match[str]) -> str:
+    slots.put("steps", int(match[1] or match[2]))
     return "SIZE"
 
 
@@ -326,6 +333,7 @@ def _steps() -> tuple[tuple[re.Pattern[str], Take], ...]:
         (rf"\b(?:imgsz|{_called('image', 'img size', 'input size', 'input resolution')}){_IS}(\d{{2,4}})\b(?:\s*(?:px|pixels?))?",
          _put("image", "SIZE")),
         (r"\b(\d{2,4})\s*(?:px|pixels?)\b", _put("image", "SIZE")),
+        (r"\b(\d+) (?:sampl\w+ |denoising |diffusion |inference )?steps?\b|\bsteps?\s*[=:]\s*(\d+)\b", _sampler_steps),
         _sized("context", rf"(?:tokens?)?\s*(?:of\s+)?{_called('context', 'ctx')}", _called("context", "ctx")),
         _sized("seq", r"(?:tokens?[ -](?:prompts?|inputs?|sequences?|long)|prompts?)", _called("seq", "seqlen", "sequence")),
         _sized("input", r"(?:tokens? (?:of )?)?(?:in(?=,? (?:and |/ ?)?\d+k? (?:tokens )?out)|inputs?)", r"\binputs?"),

@@ -31,7 +31,9 @@ _MISSING: Final = {
 #: Questions that take several models, devices, formats, batches or runtimes at once.
 _SEVERAL: Final = frozenset({"compare", "throughput", "models", "devices"})
 _COMPARABLE: Final = frozenset({"latency", "power", "energy", "memory"})
-_LINKS: Final = frozenset({"on", "in", "at", "with", "under", "a", "an", "the", "of", "for", "and"})
+_LINKS: Final = frozenset(
+    {"on", "in", "at", "with", "under", "a", "an", "the", "of", "for", "and", "prefill"}
+)
 
 
 def understand(question: str, previous: Frame | None = None) -> Understood | Unclear:
@@ -56,7 +58,7 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
         return problem
     if isinstance(intent, Unclear):
         return intent
-    own = _own(sentence, intent, previous)
+    own = _own(sentence, _alone(sentence, intent, previous), previous)
     if isinstance(own, Unclear):
         return own
     fresh = bool(intent) and not _missing(own)
@@ -67,6 +69,13 @@ def understand(question: str, previous: Frame | None = None) -> Understood | Unc
             return _nothing(own, sentence)
         own = merged(own, previous, sentence.text)
     return _finished(own, sentence)
+
+
+def _alone(sentence: Sentence, intent: str, previous: Frame | None) -> str:
+    """The memory of a language model is a question that needs no device: weights and cache."""
+    phased = sentence.models and all(phases_of(n.name) for n in sentence.models)
+    alone = phased and not sentence.devices and not (previous and previous.hardware)
+    return "kv_cache" if intent == "memory" and alone and not sentence.slots.limits else intent
 
 
 def _own(sentence: Sentence, intent: str, previous: Frame | None) -> Frame | Unclear:
@@ -134,7 +143,7 @@ def _finished(frame: Frame, sentence: Sentence) -> Understood | Unclear:
             return _nothing(frame, sentence)
         frame = replace(frame, intent="bound")  # the analysis as a whole
     frame = _one_or_several(frame)
-    if frame.limits and frame.intent not in {"check", "select", "serve"}:
+    if frame.limits and frame.intent not in {"check", "select", "serve", "batch"}:
         limits = ", ".join(text for _, text in frame.limits)
         return Unclear(
             reason=f"Do you ask whether {limits} is met? Then ask 'can MODEL do {limits} on "
@@ -177,7 +186,7 @@ def _phase_open(frame: Frame) -> bool:
 
     Other questions get both answers; the memory is nearly the same in both.
     """
-    if frame.phase or frame.intent not in {"check", "select", "what_if"}:
+    if frame.phase or frame.intent not in {"check", "select", "what_if", "batch"}:
         return False
     only_memory = {name for name, _ in frame.limits} == {"memory"}
     return not only_memory and any(len(phases_of(m)) > 1 for m in frame.models)

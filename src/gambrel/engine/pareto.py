@@ -19,6 +19,8 @@ from gambrel.engine.tables import PointTable, Words, take
 _SWEPT: Final = 3
 #: Rows that are tried first on all others.
 _GOOD: Final = 8
+#: Flag of the rows that can run; a row that needs more memory than there is stands on no front.
+_POSSIBLE: Final = "fits"
 T = TypeVar("T")
 
 
@@ -38,7 +40,7 @@ class Objective:
 def front(table: PointTable, objectives: Sequence[Objective], apart: str = "") -> PointTable:
     """The rows that no other row of the same group is at least as good as in all and better in one.
 
-    Rows with an unknown objective are left out. Equal rows all stay.
+    Rows with an unknown objective, and those that do not fit, are left out. Equal rows all stay.
 
     Args:
         table: Points.
@@ -47,6 +49,9 @@ def front(table: PointTable, objectives: Sequence[Objective], apart: str = "") -
     """
     values = np.stack([_costs(table, one) for one in objectives], axis=1)
     known = np.isfinite(values).all(axis=1)
+    fits = table.get(_POSSIBLE)
+    if isinstance(fits, np.ndarray):
+        known &= fits != 0
     groups = table.get(apart)
     codes = groups.codes if isinstance(groups, Words) else np.zeros(len(values), np.int32)
     kept = np.zeros(len(values), dtype=bool)

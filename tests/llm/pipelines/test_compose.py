@@ -320,3 +320,30 @@ def test_several_batches_and_steps_in_one_question() -> None:
     found = gambrel.analyze("sd15-pipeline", "h100", batch_size=4, image=512, sizes={"steps": 20})
     single = gambrel.analyze("sd15-pipeline", "h100", batch_size=1, image=512, sizes={"steps": 20})
     assert found.total.matrix_flops == 4 * single.total.matrix_flops
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("sdxl", "stable-diffusion-xl"),
+        ("Stable Diffusion XL", "stable-diffusion-xl"),
+        ("stabilityai/stable-diffusion-xl-base-1.0", "stable-diffusion-xl"),
+        ("stable diffusion", "stable-diffusion-1.5"),
+        ("runwayml/stable-diffusion-v1-5", "stable-diffusion-1.5"),
+        ("stabilityai/stable-diffusion-3.5-large", "stable-diffusion-3.5-large"),
+        ("SD3.5", "stable-diffusion-3.5-large"),
+        ("FLUX", "flux-dev"),
+        ("black-forest-labs/FLUX.1-schnell", "flux-schnell"),
+    ],
+)
+def test_a_generator_is_meant_by_its_usual_name_in_every_face(written: str, name: str) -> None:
+    """One step of its network has a name of its own; nobody types ``sdxl`` for that."""
+    from gambrel.chat.names import names
+
+    found = pipelines.find(written)
+    assert found is not None
+    assert found.name == name
+    if "/" not in written:
+        said = names().find(written.lower())
+        assert said is not None
+        assert said.name == name

@@ -82,6 +82,9 @@ def _verdict(a: Analysis) -> str:
 
 
 def _bound(a: Analysis) -> str:
+    if a.bound is None and a.expected_time_s is not None:  # what is known comes first
+        own = f"its arithmetic intensity is {format_number(a.arithmetic_intensity)} FLOP/byte"
+        return f"{_latency(a)} The roofline's verdict is unknown, as a roof is; {own}."
     used = f" Utilization: {utilization_text(a.total)}." if a.roofline_time_s else ""
     return f"{title(a)} is {_verdict(a)}: {_against_ridge(a)}.{used} {_in_practice(a)}"
 

@@ -170,6 +170,35 @@ def _decoder(entry: str) -> Component:
     return Component(name="vae", entry=entry, sizes={"batch": "batch", "latent": _SIDE})
 
 
+def _third(
+    name: str,
+    transformer: str,
+    *,
+    about: str,
+    parameters: int,
+    flops: int,
+    aliases: tuple[str, ...],
+) -> Pipeline:
+    """The third generation of Stable Diffusion: sizes differ in the transformer alone."""
+    return Pipeline(
+        name=name,
+        about=f"{about}: three text encoders, MMDiT at each step, image decoder",
+        components=(
+            _text("text_encoder", "clip-l-text"),
+            _text("text_encoder_2", "openclip-bigg-text"),
+            _text("text_encoder_3", "t5-xxl-encoder", seq=256),
+            _sampler("transformer", transformer),
+            _decoder("vae16-decoder"),
+        ),
+        symbols=(_batch(), _image(1024, maximum=3072), _guidance(least=2)),
+        steps=28,
+        parameters=parameters,
+        flops=flops,
+        aliases=aliases,
+        assumptions=("the projection of the first text encoder (0.6 M parameters) is left out.",),
+    )
+
+
 _ALL: Final = (
     Pipeline(
         name="stable-diffusion-1.5",
@@ -183,7 +212,14 @@ _ALL: Final = (
         steps=50,
         parameters=1_032_071_643,
         flops=82_868_244_340_736,
-        aliases=("sd15-pipeline", "sd 1.5 pipeline"),
+        aliases=(
+            "stable diffusion",
+            "stable-diffusion-v1-5",
+            "sd-1.5",
+            "sd15",
+            "sd15-pipeline",
+            "sd 1.5 pipeline",
+        ),
     ),
     Pipeline(
         name="stable-diffusion-xl",
@@ -198,28 +234,41 @@ _ALL: Final = (
         steps=50,
         parameters=3_434_674_203,
         flops=686_815_181_103_104,
-        aliases=("sdxl-pipeline", "sdxl-base"),
+        aliases=(
+            "sdxl",
+            "sd xl",
+            "stable-diffusion-xl-base-1.0",
+            "sdxl-base",
+            "sdxl-pipeline",
+        ),
         assumptions=(
             "the decoder has the architecture of Stable Diffusion 1.5's; with the original "
             "weights it has to run in fp32, which is not taken into account.",
         ),
     ),
-    Pipeline(
-        name="stable-diffusion-3",
-        about="Stable Diffusion 3 medium: three text encoders, MMDiT at each step, image decoder",
-        components=(
-            _text("text_encoder", "clip-l-text"),
-            _text("text_encoder_2", "openclip-bigg-text"),
-            _text("text_encoder_3", "t5-xxl-encoder", seq=256),
-            _sampler("transformer", "sd3-medium-transformer"),
-            _decoder("vae16-decoder"),
-        ),
-        symbols=(_batch(), _image(1024, maximum=3072), _guidance(least=2)),
-        steps=28,
+    _third(
+        "stable-diffusion-3",
+        "sd3-medium-transformer",
+        about="Stable Diffusion 3 medium",
         parameters=7_657_904_451,
         flops=514_129_438_400_512,
         aliases=("sd3", "sd3-medium", "stable-diffusion-3-medium"),
-        assumptions=("the projection of the first text encoder (0.6 M parameters) is left out.",),
+    ),
+    _third(
+        "stable-diffusion-3.5-medium",
+        "sd3.5-medium-transformer",
+        about="Stable Diffusion 3.5 medium",
+        parameters=7_872_747_971,
+        flops=645_462_663_847_936,
+        aliases=("sd3.5-medium",),
+    ),
+    _third(
+        "stable-diffusion-3.5-large",
+        "sd3.5-large-transformer",
+        about="Stable Diffusion 3.5 large",
+        parameters=13_686_203_971,
+        flops=1_758_268_971_040_768,
+        aliases=("sd3.5-large", "sd3.5", "sd-3.5", "stable-diffusion-3.5"),
     ),
     Pipeline(
         name="flux-dev",

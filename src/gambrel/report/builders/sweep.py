@@ -118,11 +118,12 @@ def _key_figures(found: Sweep) -> Iterator[KeyFigure]:
         formula="combinations of everything that was given",
     )
     table = found.table if length(found.table) or found.front is None else found.front
+    fits = plain(table["fits"])
     for name, label, unit, most in _BEST:
         if name not in {f.name for f in found.fields}:
             continue
         values = [v if v is None or v == v else None for v in plain(table[name])]
-        known = [(v, i) for i, v in enumerate(values) if v]
+        known = [(v, i) for i, v in enumerate(values) if v and fits[i] is not False]
         if known:
             value, at = max(known) if most else min(known)
             shown = f"{rate_text(value)} {unit}" if most else format_si(value, unit, 3)
@@ -159,10 +160,14 @@ def _answer(found: Sweep) -> list[str]:
     if found.path is not None:
         earlier = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
         said.append(f"{format_count(found.rows, 'point')} written to {found.path}{earlier}.")
-    refused = _refused(found)
-    if refused:
-        said.append(refused)
+    said += [text for text in (_too_large(found), _refused(found)) if text]
     return [*said, *found.warnings]
+
+
+def _too_large(found: Sweep) -> str:
+    """How many rows need more memory than there is: none of them is the best."""
+    over = plain(found.table["fits"]).count(False) if length(found.table) else 0
+    return f"{format_count(over, 'point')} not counted: too large for the memory" if over else ""
 
 
 def _best(found: Sweep) -> Iterator[str]:
@@ -210,6 +215,8 @@ def column(field: DataField, table: PointTable) -> Column:
     name, values = field.name, plain(table[field.name])
     sized = field.kind == WHOLE
     priority = _PRIORITIES.get(name, 0 if sized else 4)
+    if name == "fits" and False in values:
+        priority = 0
     title = _TITLES.get(name, name.removesuffix("_time_s").removesuffix("_bytes"))
     if sized:
         return figures(title, values, count, name, priority=priority)
