@@ -38,10 +38,12 @@ class CachePlan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True)
     @property
     def fits(self) -> bool | None:
         """Whether weights, activations and the allocated cache fit; None without a device."""
-        if self.usable_bytes is None:
-            return None
-        taken = self.weights_bytes + self.activations_bytes + self.cache.allocated_bytes
-        return taken <= self.usable_bytes
+        return None if self.usable_bytes is None else self.total_bytes <= self.usable_bytes
+
+    @property
+    def total_bytes(self) -> float:
+        """Weights, activations of a decode step, and the pages that are reserved."""
+        return self.weights_bytes + self.activations_bytes + self.cache.allocated_bytes
 
 
 def plan_cache(

@@ -10,10 +10,8 @@ from gambrel.chat.answers.results import result_of
 from gambrel.chat.command import ASSUMED
 from gambrel.chat.frame import Frame
 from gambrel.report import document
-from gambrel.units import format_capacity
 
 if TYPE_CHECKING:
-    from gambrel.llm.cache_plan import CachePlan
     from gambrel.llm.serving.records import Plan
 
 #: Numbers of devices that are tried, smallest first, when a question asks how many.
@@ -22,13 +20,12 @@ _TRIED: Final = (1, 2, 4, 8, 16, 32, 64)
 
 def answer(frame: Frame) -> Answer:
     """Counts the cache, or plans the serving, of the model that the frame names."""
-    head = tail = ""
+    head = ""
     if frame.intent == "serve":
         frame, found = _smallest(frame)
         head = _enough(frame, found)
     else:
         found = result_of(frame)
-        tail = _with_weights(found)
     made = document(found)
     given = dict(frame.sizes)
     assumed = [
@@ -39,19 +36,10 @@ def answer(frame: Frame) -> Answer:
     lines = " ".join(f"{line}." for line in made.answer)
     return Answer(
         frame=frame,
-        sentence=f"{head or made.title + '.'} {lines}{tail}",
+        sentence=f"{head or made.title + '.'} {lines}",
         record=found,
         blocks=made.tables[:1],
         notes=tuple(assumed),
-    )
-
-
-def _with_weights(found: CachePlan) -> str:
-    """The cache beside what else a decode step holds."""
-    taken = found.weights_bytes + found.activations_bytes + found.cache.allocated_bytes
-    return (
-        f" With weights ({format_capacity(found.weights_bytes)}) and activations "
-        f"({format_capacity(found.activations_bytes)}): {format_capacity(taken)}."
     )
 
 

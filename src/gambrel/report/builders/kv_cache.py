@@ -12,7 +12,6 @@ from gambrel.llm.kv import KvCache
 from gambrel.report.blocks import (
     DataTable,
     Document,
-    FactList,
     KeyFigure,
     capacity,
     col,
@@ -34,14 +33,6 @@ def document(found: CachePlan, _options: Options) -> Document:
         answer=tuple(_answer(found)),
         sections=sections(
             section(_parts(cache)),
-            section(
-                FactList(
-                    items=(
-                        ("Weights", format_capacity(found.weights_bytes)),
-                        ("Activations", f"{format_capacity(found.activations_bytes)}, decode step"),
-                    )
-                )
-            ),
         ),
         source="shapes of the model's configuration; capacity from the device's datasheet",
         figures=tuple(_key_figures(found)),
@@ -91,6 +82,11 @@ def _answer(found: CachePlan) -> Iterator[str]:
         f"{format_capacity(cache.allocated_bytes)} reserved in pages of {policy.page} tokens, "
         f"{pages} for windowed layers"
     )
+    yield (
+        f"Memory: {format_capacity(found.total_bytes)} with weights "
+        f"({format_capacity(found.weights_bytes)}) and activations of a decode step "
+        f"({format_capacity(found.activations_bytes)})"
+    )
     if found.room is None or found.usable_bytes is None:
         return
     room, verdict = found.room, "fits" if found.fits else "does NOT fit"
@@ -119,7 +115,7 @@ def _parts(cache: KvCache) -> DataTable:
 def content(found: CachePlan, _options: Options | None = None) -> dict[str, Any]:
     """The plan with its sums."""
     data: dict[str, Any] = msgspec.to_builtins(found)
-    data["fits"] = found.fits
+    data |= {"fits": found.fits, "total_bytes": found.total_bytes}
     data["cache"] |= {
         "logical_bytes": found.cache.logical_bytes,
         "allocated_bytes": found.cache.allocated_bytes,
