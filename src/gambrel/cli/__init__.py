@@ -82,11 +82,36 @@ def _run(argv: Sequence[str]) -> int:
 
 def _usage(error: Any) -> str:
     """What was wrong with the words, and the command that lists the right ones."""
-    said = _elsewhere(error) or error.format_message() or "no command given"
+    said = _renamed(error) or _elsewhere(error) or error.format_message() or "no command given"
+    said += _listed(error)
     end = "" if said.endswith((".", "?", ")")) else "."
     context = getattr(error, "ctx", None)
     hint = f" Run '{context.command_path} --help'." if context else ""
     return f"{said}{end}{hint}"
+
+
+def _listed(error: Any) -> str:
+    """That several models are one list, where they were given one after another."""
+    from gambrel.analysis.question import FIELDS
+
+    context = getattr(error, "ctx", None)
+    extra = error.format_message().startswith("Got unexpected extra argument")
+    several = context is not None and context.info_name in FIELDS["model"].several
+    return ". Several models are one list: resnet50,bert-base" if extra and several else ""
+
+
+def _renamed(error: Any) -> str:
+    """Which option of this command a word stands for, as ``--device`` or ``--dtype``."""
+    from gambrel.analysis.question import FIELDS
+
+    option, context = getattr(error, "option_name", "") or "", getattr(error, "ctx", None)
+    word = option.lstrip("-").replace("-", " ")
+    if not word or not context:
+        return ""
+    known = {o for param in context.command.params for o in param.opts}
+    meant = (f.flags[0] for f in FIELDS.values() if word in f.words and f.flags[0] in known)
+    found = next(meant, None)
+    return f"No such option '{option}'. Did you mean '{found}'?" if found else ""
 
 
 def _elsewhere(error: Any) -> str:
