@@ -40,6 +40,7 @@ _UNITS: Final[dict[str, frozenset[str]]] = {
     "time": frozenset({"s", "sec"}),
     "power": frozenset({"w", ""}),
     "energy": frozenset({"j", "joule", "joules", ""}),
+    "count": frozenset({"", "tokens"}),
     "throughput": frozenset({"", "/s", "fps", "hz", "items/s", "samples/s", "images/s", "qps"}),
 }
 
@@ -52,7 +53,7 @@ def parse_quantity(text: str, quantity: str) -> float:
     Args:
         text: For example ``"989T"``, ``"3.35TB/s"``, ``"10ms"``, ``"4096MB"``, ``"4GiB"``.
         quantity: ``"rate"`` (FLOP/s), ``"bandwidth"`` (byte/s), ``"size"`` (byte), ``"time"`` (s),
-            ``"power"`` (W), ``"energy"`` (J) or ``"throughput"`` (items/s).
+            ``"power"`` (W), ``"energy"`` (J), ``"count"`` or ``"throughput"`` (items/s).
 
     Raises:
         InputError: Not a number, not finite, not positive, or a unit of another quantity.
@@ -84,6 +85,7 @@ _EXAMPLE: Final[dict[str, str]] = {
     "time": "10ms",
     "power": "15W",
     "energy": "500mJ",
+    "count": "15T or 300e9",
     "throughput": "30fps or 1k/s",
 }
 

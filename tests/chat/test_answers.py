@@ -60,6 +60,8 @@ EXPERT = [
     "at what batch does llama-3-8b decode become compute bound on an h100",
     "how much memory does llama-3-70b need in int4",
     "how fast is sdxl on an a100 with 30 steps",
+    "how long to train llama-3.1-8b on 1T tokens with 64 h100",
+    "fine-tune llama-3.1-8b on an a100",
 ]
 HERE_ALONE = Options(width=200)
 

@@ -49,11 +49,17 @@ def refused(gambrel: Gambrel, *words: str) -> str:
             ("analyze", "resnet50", "--tensor", "2"),
             r"'analyze' has no option '--tensor'; serve-plan, .* and train-plan have it.",
         ),
-        (("analyze", "resnet50", "--device", "h100"), r"'--device'. Did you mean '--hardware'\?"),
-        (("select", "yolov8n", "--fps", "30"), r"'--fps'. Did you mean '--throughput'\?"),
+        (
+            ("analyze", "resnet50", "--device", "h100"),
+            r"No such option '--device'. Did you mean '--hardware'\?",
+        ),
+        (
+            ("select", "yolov8n", "--fps", "30"),
+            r"No such option '--fps'. Did you mean '--throughput'\?",
+        ),
         (
             ("compare", "resnet50", "bert-base", *DEVICE),
-            r"extra argument .*bert-base.*\. Several models are one list: resnet50,bert-base\.",
+            r"Got unexpected extra argument .*bert-base.*\. Several models are one list: resnet50,bert-base\.",
         ),
         (("--verison",), r"No such option:? .?--verison.* Run 'gambrel --help'."),
         (

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from gambrel.analysis.question import Question
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
@@ -99,7 +101,7 @@ def train_plan(question: Question) -> TrainingStep:
         loss=q.loss,
         **_memory(q),
     )
-    return train(
+    step = train(
         spec_of_plan(q.model, q.precision, "bf16"),
         asked_device(q.hardware, q.peak, q.bandwidth)[0],
         plan,
@@ -107,6 +109,7 @@ def train_plan(question: Question) -> TrainingStep:
         precisions=None if q.precision is None else Precisions.parse(q.precision),
         topology=topology_of(q.topology),
     )
+    return step.over(q.total_tokens, plan.sharding.devices)
 
 
 @asks("train-search")
@@ -127,7 +130,7 @@ def train_search(question: Question) -> TrainingSearch:
     if q.devices is None or q.global_batch is None:
         name = "devices" if q.devices is None else "global-batch"
         raise InputError(f"a search needs {name}, e.g. --{name} 64.")
-    return search(
+    found = search(
         spec_of_plan(q.model, q.precision, "bf16"),
         asked_device(q.hardware, q.peak, q.bandwidth)[0],
         devices=q.devices,
@@ -139,6 +142,8 @@ def train_search(question: Question) -> TrainingSearch:
         fixed=degrees_of(q),
         **_memory(q),
     )
+    step = found.step and found.step.over(q.total_tokens, q.devices)
+    return msgspec.structs.replace(found, step=step)
 
 
 def _training_layout(tensor: int = 1, data: int = 1, expert: int = 1, **others: int) -> Sharding:

@@ -17,7 +17,10 @@ ANOTHER: Final = ("model=", "hardware=")
 ASSUMED: Final[dict[str, dict[str, int]]] = {
     "serve": {"max_devices": 8, "input": 2048, "output": 500},
     "kv_cache": {"context": 8192},
+    "train": {"seq": 4096, "devices": 1},
 }
+#: Sequences of a training step on each device, where a question gives none.
+SEQUENCES: Final = 8
 #: Batches that are compared to find the one to use.
 _BATCHES: Final = "1:4096:x2"
 _METRICS: Final = ("latency", "throughput", "power", "efficiency", "memory")
@@ -30,6 +33,7 @@ _VERBS: Final = {
     "what_if": "what-if",
     "kv_cache": "kv-cache",
     "batch": "sweep",
+    "train": "train-search",
     "serve": "serve-plan",
 }
 
@@ -58,6 +62,8 @@ def given(frame: Frame) -> dict[str, Any]:
     sizes: dict[str, Any] = ASSUMED.get(frame.intent, {}) | dict(frame.sizes)
     if "steps" in sizes:
         sizes["sizes"] = {"steps": sizes.pop("steps")}
+    if frame.intent == "train":
+        sizes.setdefault("global_batch", SEQUENCES * sizes["devices"])
     if frame.intent == "batch":  # its limit chooses among the points
         return values | sizes | dict(frame.settings) | {"batch_size": _BATCHES}
     return values | sizes | dict(frame.settings) | dict(frame.limits)

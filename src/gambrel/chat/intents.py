@@ -193,6 +193,10 @@ _ALL: Final = (
                 r"\bCOUNT (?:\w+ )*DEVICE\b|\bUSERS\b|\bdeploy\b": 12,
                 r"\bTTFT\b.*\bTPOT\b|\bTPOT\b.*\bTTFT\b": 12,
             }),
+    _intent("train", "how long training takes", _BOTH,
+            "How long to train llama-3.1-8b on 1T tokens with 64 H100s?", {
+                r"\b(?:pre-?)?train(?:s|ed|ing)?\b|\bfine-?tun\w+": 16,
+            }),
     _intent("devices", "the list of devices", "", "List edge devices under 20W.", {
         rf"\b(?:list|show|which|what|all|any|know|have|support(?:s|ed)?)\b.*\b{_THING}\b": 4,
         rf"^(?:\w+ )*{_THING} (?:under|below|with|up to|over|having|at)\b": 4,
@@ -322,11 +326,13 @@ def _of_language(weights: Weights, sentence: Sentence, previous: Frame | None) -
     """Caches and serving: of language models, and of a model that runs as it is."""
     models = [n.name for n in sentence.models] or list(previous.models if previous else ())
     if not models or not all(phases_of(m) for m in models):
-        _drop(weights, "kv_cache", "serve")
+        _drop(weights, "kv_cache", "serve", "train")
     if any(c.startswith("kv=") for c in sentence.slots.changes) and "what_if" in weights:
         _drop(weights, "kv_cache")
     if "compare" in weights and len(sentence.devices) > 1:
         _drop(weights, "serve")
+    if "train" in weights:
+        _drop(weights, *(weights.keys() - {"train"}))
     if {"kv_cache", "serve"} & set(weights):
         _drop(weights, "explain", "select", "model")
     if weights.get("batch", 0.0) > weights.get("kv_cache", 0.0):

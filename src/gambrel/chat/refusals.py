@@ -21,8 +21,8 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:accura(?:cy|te)|top-?[15]\b|quality|perplexity|map\b|bleu|hallucinat\w+)":
         "Accuracy is not something that a roofline knows; gambrel predicts time, memory and energy.",
     r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
-        "The built-in models are inference workloads. For a training step run "
-        "'gambrel analyze file.py:function --hardware DEVICE --train'.",
+        "The built-in models that are no language models are inference workloads. For a training "
+        "step run 'gambrel analyze file.py:function --hardware DEVICE --train'.",
     r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?)\b"
     r"|[$€£]":
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
@@ -67,6 +67,7 @@ _REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.i
 _ANSWERED: Final[dict[str, tuple[str, ...]]] = {
     "devices": ("Latency, power",),
     "serve": ("In chat one device", "One step is analyzed"),
+    "train": ("The built-in models", "In chat one device"),
     "kv_cache": ("In chat one device",),
 }
 
@@ -87,7 +88,7 @@ def refusal(text: str, intent: str = "") -> str:
 #: Kinds of question whose answers show every figure, or sort by the one that is named.
 _OF_ALL: Final = frozenset(
     {"compare", "select", "check", "what_if", "recommend", "why", "ops", "device", "utilization",
-     "serve", "batch"}
+     "serve", "batch", "train"}
 )  # fmt: skip
 _SHOWN: Final = frozenset(
     {"bandwidth", "compute", "energy", "memory", "power", "throughput", "efficiency", "bound",

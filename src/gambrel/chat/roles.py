@@ -23,7 +23,7 @@ _FIGURES: Final = {
     r"\bmemory|\bv?ram\b|\bfootprint": "memory",
 }
 #: Kinds of question about the phases of a language model as a whole.
-_WHOLE: Final = frozenset({"serve", "kv_cache"})
+_WHOLE: Final = frozenset({"serve", "kv_cache", "train"})
 #: Words of one phase of a language model.
 _PHASED: Final = re.compile(r"\b(?:decod\w+|prefill\w*|ttft|tpot|itl)\b|TTFT|TPOT")
 #: Reading a prompt is what the forward pass of a model without phases does.
@@ -275,6 +275,22 @@ def _serve(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     )
 
 
+def _train(frame: Frame, _: Sentence) -> Frame | Unclear:
+    """All parameters are trained; a batch is the sequences of a step."""
+    renamed = {"max_devices": "devices", "context": "seq", "input": "seq"}
+    sizes = {renamed.get(name, name): value for name, value in frame.sizes}
+    if frame.batch:
+        sizes["global_batch"] = frame.batch[0]
+    known = {"devices", "seq", "global_batch", "total_tokens"}
+    other = [*(sizes.keys() - known), *(n for n, _ in frame.limits), *frame.changes]
+    if other:
+        return Unclear(
+            reason=f"Training takes a sequence length, devices, a batch and tokens, none of "
+            f"{', '.join(other)}; see 'gambrel train-plan --help'."
+        )
+    return replace(frame, phase="", batch=(), runtime=(), sizes=tuple(sizes.items()))
+
+
 def _why(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     """With the bound that the question takes for granted, which may not be so."""
     said = re.search(r"\b(compute|memory|overhead|launch|host|network)[ -]?bound\b", sentence.text)
@@ -290,6 +306,7 @@ _ROLES: Final[dict[str, Callable[[Frame, Sentence], Frame | Unclear]]] = {
     "batch": _batch,
     "kv_cache": _kv_cache,
     "serve": _serve,
+    "train": _train,
     "select": _select,
     "what_if": _what_if,
     "ridge": lambda frame, _: replace(frame, intent="bound") if frame.models else frame,

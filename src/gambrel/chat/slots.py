@@ -26,6 +26,7 @@ _SINGLE: Final = frozenset(
 )
 SIZES: Final = (
     "seq", "context", "image", "steps", "input", "output", "concurrency", "max_devices",
+    "total_tokens",
 )  # fmt: skip
 SETTINGS: Final = ("sparsity", "engine", "causal")
 #: Quantity → the field that a value of it means where no other is named.
@@ -134,6 +135,12 @@ def _square(slots: Slots, match: re.Match[str]) -> str:
         return re.sub("[x×]", " by ", match[0])
     slots.put("image", _whole("image", match[1]))
     return "SIZE"
+
+
+def _corpus(slots: Slots, match: re.Match[str]) -> str:
+    letter = {"b": "G", "g": "G"}.get(match[2][0], match[2][0].upper())
+    slots.put("total_tokens", match[1] + letter)
+    return "CORPUS"
 
 
 def _sampler_steps(slots: Slots, match: re.Match[str]) -> str:
@@ -333,6 +340,7 @@ def _steps() -> tuple[tuple[re.Pattern[str], Take], ...]:
         (rf"\b(?:imgsz|{_called('image', 'img size', 'input size', 'input resolution')}){_IS}(\d{{2,4}})\b(?:\s*(?:px|pixels?))?",
          _put("image", "SIZE")),
         (r"\b(\d{2,4})\s*(?:px|pixels?)\b", _put("image", "SIZE")),
+        (r"\b(\d+(?:\.\d+)?)\s*(t|b|g|trillion|billion|million)[- ]*tokens?\b(?!\s*(?:/|per|a)\s*s)", _corpus),
         (r"\b(\d+) (?:sampl\w+ |denoising |diffusion |inference )?steps?\b|\bsteps?\s*[=:]\s*(\d+)\b", _sampler_steps),
         _sized("context", rf"(?:tokens?)?\s*(?:of\s+)?{_called('context', 'ctx')}", _called("context", "ctx")),
         _sized("seq", r"(?:tokens?[ -](?:prompts?|inputs?|sequences?|long)|prompts?)", _called("seq", "seqlen", "sequence")),

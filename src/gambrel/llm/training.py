@@ -46,6 +46,7 @@ from gambrel.llm.training_end import crossings, end_of
 from gambrel.llm.training_memory import TrainingMemory, fullest
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_ranks import ranks_of, timeline_of
+from gambrel.llm.training_run import TrainingRun, run_of
 from gambrel.llm.training_time import (
     GradientExchange,
     Parts,
@@ -95,6 +96,7 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
         end: That of the exchange and the update; None for inference-like plans without either.
         parts: The step in the parts of tuned stacks; None where none was measured.
         assumptions: One sentence each.
+        run: The whole run; None where its tokens were not asked for.
     """
 
     expected: Estimate
@@ -118,11 +120,21 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
     recompute: str = "none"
     choices: tuple[RecomputeChoice, ...] = ()
     assumptions: tuple[str, ...] = ()
+    run: TrainingRun | None = None
 
     @property
     def step_s(self) -> float:
         """Expected seconds of a step."""
         return self.expected.value
+
+    def over(self, tokens: float | None, devices: int) -> TrainingStep:
+        """The step with the run of so many tokens on all devices; itself without any."""
+        if tokens is None:
+            return self
+        expected = self.expected
+        per_step = self.tokens_per_s_per_device * expected.value * devices
+        run = run_of(tokens, per_step, devices, (expected.value, expected.low, expected.high))
+        return _replace(self, run=run)
 
 
 def train(

@@ -302,6 +302,12 @@ class PlanFields:
         *("With --search: devices of the whole job.", "--devices"),
         required=TRAIN_SEARCH,
     )
+    total_tokens: float | None = field(
+        *(f.quantity("count", "tokens", "15T", bare=True), PLAN, TRAINS),
+        "Tokens of the whole training run, e.g. 15T: adds its days and device-hours.",
+        *("--tokens",),
+        words=("total tokens", "dataset"),
+    )
     global_batch: int | None = field(
         *(f.whole("sequences"), PLAN, TRAINS),
         *("With --search: sequences of a step, all replicas together.", "--global-batch"),

@@ -14,7 +14,7 @@ __all__ = ["Answer", "answer"]
 _MODULES: Final = {
     "advice": {"check", "compare", "throughput", "select", "what_if"},
     "batches": {"batch"},
-    "plans": {"kv_cache", "serve"},
+    "plans": {"kv_cache", "serve", "train"},
     "catalog": {"device", "ridge", "devices", "models", "model", "explain", "help"},
 }
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import result_of
-from gambrel.chat.command import ASSUMED
+from gambrel.chat.command import ASSUMED, SEQUENCES
 from gambrel.chat.frame import Frame
 from gambrel.report import document
 
 if TYPE_CHECKING:
     from gambrel.llm.serving.records import Plan
+    from gambrel.llm.training_search import TrainingSearch
 
+#: Field → what its tokens are of, where the name does not say it.
+_TOKENS: Final = {"seq": "sequence length"}
 #: Numbers of devices that are tried, smallest first, when a question asks how many.
 _TRIED: Final = (1, 2, 4, 8, 16, 32, 64)
 
@@ -24,15 +27,21 @@ def answer(frame: Frame) -> Answer:
     if frame.intent == "serve":
         frame, found = _smallest(frame)
         head = _enough(frame, found)
+    elif frame.intent == "train":
+        head = "" if "devices" in dict(frame.sizes) else "The fewest that hold it: "
+        frame, found = _least(frame)
+        head = f"{head}{document(found).title}." if head and found.best else ""
     else:
         found = result_of(frame)
     made = document(found)
     given = dict(frame.sizes)
     assumed = [
-        f"{value:,} tokens of {name} assumed."
+        f"{value:,} tokens of {_TOKENS.get(name, name)} assumed."
         for name, value in ASSUMED[frame.intent].items()
-        if name not in given and name != "max_devices"
+        if name not in given and name not in {"max_devices", "devices"}
     ]
+    if frame.intent == "train":
+        assumed.append("All parameters are trained, with AdamW.")
     lines = " ".join(f"{line}." for line in made.answer)
     return Answer(
         frame=frame,
@@ -53,6 +62,34 @@ def _smallest(frame: Frame) -> tuple[Frame, Plan]:
         if plan.best:
             break
     return tried, plan
+
+
+def _least(frame: Frame) -> tuple[Frame, TrainingSearch]:
+    """The search on as many devices as are named; else on the fewest that hold the model."""
+    named = dict(frame.sizes).get("devices")
+    for count in (named,) if named else _TRIED:
+        given = dict(frame.sizes) | {"devices": count}
+        given.setdefault("global_batch", SEQUENCES * count)
+        given |= _network(frame.hardware[0], count)
+        tried = replace(frame, sizes=tuple(given.items()))
+        found: TrainingSearch = result_of(tried)
+        if found.best:
+            break
+    return tried, found
+
+
+def _network(hardware: str, devices: int) -> dict[str, str]:
+    """Beyond a node: the network of the maker's own nodes, where the device has such."""
+    from gambrel.device.lookup import find
+    from gambrel.errors import GambrelError
+    from gambrel.llm.topology import topology_for
+
+    name = f"dgx-{hardware.partition('-')[0]}"
+    try:
+        node = topology_for(find(hardware).device, name)
+    except GambrelError:
+        return {}
+    return {"topology": name} if devices > (node.devices_per_node or devices) else {}
 
 
 def _enough(frame: Frame, plan: Plan) -> str:

@@ -26,8 +26,11 @@ from gambrel.report.blocks import (
 from gambrel.report.options import Options
 from gambrel.report.terms import LIMITERS
 from gambrel.report.timeline import chart
-from gambrel.units import format_capacity, format_percent, format_si
+from gambrel.units import format_capacity, format_count, format_percent, format_si
 
+_HOUR: Final = 3600.0
+#: From this many days on, a run is given in days.
+_DAYS: Final = 2
 #: Fields that are analyses or written apart.
 _APART: Final = frozenset({"expected", "passes", "end", "parts", "memory"})
 
@@ -64,6 +67,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             f"{format_si(step.sol_step_s, 's')}",
             f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
             f"device{_where(step)}, {fits}",
+            *run_line(step),
         ),
         sections=sections(
             section(FactList(items=parts)),
@@ -75,6 +79,25 @@ def document(step: TrainingStep, _options: Options) -> Document:
         source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(step)),
     )
+
+
+def run_line(step: TrainingStep) -> Iterator[str]:
+    """How long the whole run takes, and on how many devices."""
+    run = step.run
+    if run is not None:
+        yield (
+            f"Run: {format_si(run.tokens, '')} tokens in {_long(run.expected_time_s)} "
+            f"({_long(run.expected_low_s)} to {_long(run.expected_high_s)}), "
+            f"{run.device_time_s / _HOUR:,.0f} device-hours on "
+            f"{format_count(run.devices, 'device')}; without restarts and evaluation"
+        )
+
+
+def _long(seconds_: float) -> str:
+    """Hours, or days where there are several."""
+    days = seconds_ / (24 * _HOUR)
+    many = days >= _DAYS
+    return f"{rate_text(days if many else seconds_ / _HOUR)} {'days' if many else 'hours'}"
 
 
 def _where(step: TrainingStep) -> str:

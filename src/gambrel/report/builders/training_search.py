@@ -18,7 +18,7 @@ from gambrel.report.blocks import (
     sections,
     table_of,
 )
-from gambrel.report.builders.training import step_figures
+from gambrel.report.builders.training import run_line, step_figures
 from gambrel.report.options import Options
 from gambrel.units import format_capacity, format_count, format_percent, format_si
 
@@ -62,6 +62,7 @@ def _answer(found: TrainingSearch) -> tuple[str, ...]:
         f"{format_percent(step.mfu)}; speed of light {format_si(step.sol_step_s, 's', 3)}",
         f"Memory: {format_capacity(best.memory_bytes)} of {format_capacity(found.capacity_bytes)} "
         f"per device{_limit(found)}",
+        *run_line(step),
         f"Searched: {looked}",
     )
 
@@ -130,6 +131,7 @@ def content(found: TrainingSearch, _options: Options | None = None) -> dict[str,
         "nearest": None if found.nearest is None else _trial(found, found.nearest),
         "sol_step_s": found.step.sol_step_s if found.step else None,
         "expected": found.step.expected if found.step else None,
+        "run": found.step.run if found.step else None,
     }
 
 
