@@ -462,7 +462,7 @@ def test_unknown_roofs_give_no_time_instead_of_none():
 def test_a_whole_run_is_so_many_equal_steps(capsys):
     """8 devices with 2 sequences of 4,096 tokens each: 65,536 tokens a step."""
     from gambrel.cli import run
-    from gambrel.report import content_of
+    from gambrel.report import envelope
 
     plan = {"seq": 4096, "sequences": 2, "data": 8, "zero": 1, "recompute": "full"}
     step = gambrel.train_plan("llama-3.1-8b", "h100", total_tokens="1T", **plan)
@@ -473,7 +473,7 @@ def test_a_whole_run_is_so_many_equal_steps(capsys):
     assert step.run.expected_low_s < step.run.expected_time_s < step.run.expected_high_s
     assert step.run.device_time_s == pytest.approx(8 * step.run.expected_time_s)
     assert gambrel.train_plan("llama-3.1-8b", "h100", **plan).run is None
-    assert content_of(step)["run"].tokens == 1e12
+    assert envelope(step)["run"]["tokens"] == 1e12
     words = "train-plan llama-3.1-8b -d h100 --seq 4k --data 8 --zero 1 --recompute full --tokens"
     assert run([*words.split(), "300e9"]) == 0
     out = " ".join(capsys.readouterr().out.split())

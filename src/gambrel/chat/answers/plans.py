@@ -23,14 +23,16 @@ _TRIED: Final = (1, 2, 4, 8, 16, 32, 64)
 
 def answer(frame: Frame) -> Answer:
     """Counts the cache, or plans the serving, of the model that the frame names."""
-    head = ""
+    head, found = "", None
     if frame.intent == "serve":
-        frame, found = _smallest(frame)
-        head = _enough(frame, found)
+        frame, plan = _smallest(frame)
+        head, found = _enough(frame, plan), plan
     elif frame.intent == "train":
-        head = "" if "devices" in dict(frame.sizes) else "The fewest that hold it: "
-        frame, found = _least(frame)
-        head = f"{head}{document(found).title}." if head and found.best else ""
+        named = "devices" in dict(frame.sizes)
+        frame, search = _least(frame)
+        found = search
+        if search.best and not named:
+            head = f"The fewest that hold it: {document(search).title}."
     else:
         found = result_of(frame)
     made = document(found)
