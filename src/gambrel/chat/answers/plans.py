@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import result_of
@@ -23,7 +23,8 @@ _TRIED: Final = (1, 2, 4, 8, 16, 32, 64)
 
 def answer(frame: Frame) -> Answer:
     """Counts the cache, or plans the serving, of the model that the frame names."""
-    head, found = "", None
+    head = ""
+    found: Any
     if frame.intent == "serve":
         frame, plan = _smallest(frame)
         head, found = _enough(frame, plan), plan
