@@ -82,6 +82,7 @@ _AMOUNTS: Final = {
     "throughput": ("30fps", "20/s"),
     "rate": ("989T", "5TFLOP/s"),
     "bandwidth": ("3.35T", "100GB/s"),
+    "count": ("15T", "300e9"),
 }
 _NO_AMOUNTS: Final = ("1e-300", "1e400", "-5ms", "5", "5parsec", "", "inf", "0s")
 _TEXTS: Final = (
