@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.advise.changes import (
     CATALOGUE,
     case_of,
@@ -166,3 +167,36 @@ def test_differences_add_up():
     text = render(changed)
     assert text.startswith("perceptron: batch=4\n")
     assert '"type": "gambrel/what-if"' in render(changed, "json")
+
+
+@pytest.mark.parametrize(
+    ("change", "memory", "compute"),
+    [("bandwidth=2x", 0.5, 1.0), ("bandwidth=6.7T", 0.5, 1.0), ("peak=2x", 1.0, 0.5)],
+)
+def test_a_device_that_does_not_exist(change, memory, compute):
+    """A decode step of one sequence waits for the memory (3.35 TB/s), a product for its engine."""
+    words = {"hardware": "h100-sxm5-80gb", "precision": "bf16", "runtime": "perfect"}
+    read = gambrel.what_if("llama-3.1-8b", change=[change], phase="decode", **words)
+    assert read.after.total.roofline_time_s == pytest.approx(
+        memory * read.before.total.roofline_time_s, rel=0.01
+    )
+    product = "matmul:m=8192,n=8192,k=8192,bf16"
+    busy = gambrel.what_if(product, change=[change], hardware=words["hardware"], runtime="perfect")
+    assert busy.after.total.roofline_time_s == pytest.approx(
+        compute * busy.before.total.roofline_time_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "device", "said"),
+    [
+        ("bandwidth=0x", "h100", r"bandwidth=0x: write a multiple .* from 0\.05x to 20x"),
+        ("bandwidth=1k", "h100", r"write a multiple"),
+        ("peak=fast", "h100", r"peak=fast: write a multiple"),
+        ("peak=inf", "h100", r"write a multiple"),
+        ("bandwidth=2x", "hailo-8", r"the bandwidth of hailo-8 is unknown"),
+    ],
+)
+def test_what_cannot_be_imagined(change, device, said):
+    with pytest.raises(InputError, match=said):
+        gambrel.what_if("resnet50", hardware=device, change=[change])

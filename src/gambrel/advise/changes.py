@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gambrel.advise.case import Effort, Kind, Scenario, case_of
+from gambrel.advise.kinds_device import IMAGINED
 from gambrel.advise.kinds_numbers import NUMBERS, PRECISION
 from gambrel.advise.kinds_other import KEEPING, REPLACING
 from gambrel.advise.kinds_software import BATCH, FUSION, RUNTIME, SIZES, sized
@@ -30,7 +31,17 @@ __all__ = [
 #: By name, what costs a user least first.
 CATALOGUE: Final[dict[str, Kind]] = {
     kind.name: kind
-    for kind in (*FUSION, BATCH, PRECISION, *NUMBERS, *KEEPING, *REPLACING, RUNTIME, *SIZES)
+    for kind in (
+        *FUSION,
+        BATCH,
+        PRECISION,
+        *NUMBERS,
+        *KEEPING,
+        *REPLACING,
+        *IMAGINED,
+        RUNTIME,
+        *SIZES,
+    )
 }
 
 _ALIASES: Final = {

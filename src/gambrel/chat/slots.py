@@ -243,6 +243,17 @@ def _change(text: str) -> Take:
     return take
 
 
+def _scaled(change: str) -> Take:
+    """``"twice the bandwidth"``: a multiple of what the device has."""
+
+    def take(slots: Slots, match: re.Match[str]) -> str:
+        word = match[1]
+        factor = _MULTIPLES.get(word) or word.rstrip("x× ").removesuffix("times").strip()
+        return _change(f"{change}={factor}x")(slots, match)
+
+    return take
+
+
 def _set(name: str, value: Any, marker: str = "") -> Take:
     def take(slots: Slots, match: re.Match[str]) -> str:
         if name == "phase":
@@ -259,6 +270,10 @@ _NUMBER_WORDS: Final = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
     "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16, "a hundred": 100, "hundred": 100,
 }  # fmt: skip
+_MULTIPLES: Final = {"twice": "2", "double": "2", "doubled": "2", "half": "0.5", "halved": "0.5"}
+_MULTIPLE: Final = (
+    rf"\b({'|'.join(_MULTIPLES)}|\d+(?:\.\d+)? ?(?:x|×|times))(?: (?:the|as much|of the))* "
+)
 _QUANTITIES: Final = {"s": ("time", "s"), "w": ("power", "W"), "j": ("energy", "J")}
 _NUMBER: Final = r"(\d[\d,]*(?:\.\d+)?|\.\d+)"
 _COUNT: Final = r"(\d[\d,]*)\s*([km])?"
@@ -358,6 +373,8 @@ def _steps() -> tuple[tuple[re.Pattern[str], Take], ...]:
         (r"\bw([48])a(16|8|4)\b", _coded),
         (rf"\b{_FORMAT}\b", _precision),
         (rf"(?<![\w.−-]){_NUMBER}\s*-?{_UNIT}", _target),
+        (rf"{_MULTIPLE}(?:memory |dram |hbm )?bandwidth\b", _scaled("bandwidth")),
+        (rf"{_MULTIPLE}(?:peak(?: (?:compute|flops))?|compute|t?flops|arithmetic)\b", _scaled("peak")),
         (r"\b(?:with |using |use )?(?:2:4 (?:structured )?sparsity|structured(?:[ -]sparsity)?|sparsity|"
          r"sparse|2:4)\b", _set("sparsity", True, "CHANGE")),
         (r"\b(?:on |with |using |only )*(?:the )?(dla)\b", _set("engine", "dla", "CHANGE")),
