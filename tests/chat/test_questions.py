@@ -56,7 +56,7 @@ def test_most_of_what_nobody_tuned_for_is_understood():
         ("how fast is resnet50 on an l4 under windows", "name a runtime"),
         ("how fast is resnet50 on an l4 excluding the first layer", "exclusions"),
         ("is mamba-2.8b decode compute bound on an a100", "one forward pass"),
-        ("compare a100 and h100 for llama-3-8b decode with 4 bit weights", "what if"),
+        ("compare a100 and h100 for resnet50 with 4 bit weights", "what if"),
         ("how fast is resnet50", "On which device?"),
         ("is the l4 faster", "Which model|only|several|What do you want|understand"),
         ("how fast is resnet-49 on an a100", "no model or device called 'resnet-49'"),

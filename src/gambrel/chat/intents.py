@@ -352,6 +352,8 @@ def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> 
     several = any(len(of) > 1 for of in (sentence.models, sentence.devices, *listed))
     if several and "compare" in weights:
         _drop(weights, "why")  # a comparison says why
+        if weights["compare"] >= weights.get("recommend", 0.0):
+            _drop(weights, "recommend")  # "does it run faster on this or that"
     elif previous is None and not several:
         _drop(weights, "compare")
     # A device alone is what is asked about; beside another, or in a follow-up, it is a change.

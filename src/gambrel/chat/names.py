@@ -169,10 +169,12 @@ def _models() -> tuple[dict[str, Named], dict[str, tuple[str, ...]]]:
             found[plain(entry.name)] = Named(kind="model", name=base, phase=phase)
         for alias in (base, *entry.aliases):
             found.setdefault(plain(alias), Named(kind="model", name=base))
-    for name in known.names():  # built in by their configuration alone
-        if plain(name) not in found:
-            found[plain(name)] = Named(kind="model", name=name)
-            phases[name] = _BOTH
+    for name, spelt in known.spellings().items():
+        # Those built in by their configuration alone are known by their own name.
+        entry = next((found[plain(n)].name for n in spelt if plain(n) in found), name)
+        phases.setdefault(entry, _BOTH)
+        for spelling in spelt:
+            found.setdefault(plain(spelling), Named(kind="model", name=entry))
     return found, phases
 
 

@@ -52,6 +52,8 @@ def frame_of(sentence: Sentence, intent: str) -> Frame | Unclear:
         changes=tuple(slots.changes),
     )
     phased = any(map(phases_of, frame.models))
+    if phased and intent not in {"", "what_if", "kv_cache"}:
+        frame = _by_part(frame)
     frame = replace(frame, phase=_phase(sentence) if phased or not frame.models else "")
     if slots.tokens and phased and not frame.phase and intent not in _WHOLE:
         return Unclear(
@@ -70,6 +72,23 @@ def frame_of(sentence: Sentence, intent: str) -> Frame | Unclear:
         return own
     role = _ROLES.get(intent)
     return role(own, sentence) if role else own
+
+
+def _by_part(frame: Frame) -> Frame:
+    """Formats of weights and cache are the number format of a language model, part by part."""
+    bits = {"weights=int4": "w4a16", "weights=int8": "w8a16"}
+    parts = [bits[c] for c in frame.changes if c in bits and not frame.precision]
+    parts += [c for c in frame.changes if c.startswith("kv=")]
+    if not parts:
+        return frame
+    if not frame.precision and parts[0].startswith("kv="):
+        parts.insert(0, "bf16")
+    taken = {*parts, *(c for c in frame.changes if c in bits and not frame.precision)}
+    return replace(
+        frame,
+        precision=(",".join((*frame.precision, *parts)),),
+        changes=tuple(c for c in frame.changes if c not in taken),
+    )
 
 
 def _phase(sentence: Sentence) -> str:
@@ -225,11 +244,12 @@ def _batch(frame: Frame, sentence: Sentence) -> Frame | Unclear:
 def _kv_cache(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     """One cache: prompt and answer together are its context."""
     kept = {"seq": "context", "context": "context"}
-    other = [name for name, _ in (*frame.sizes, *frame.limits) if name not in kept]
+    # "a 24 GB RTX 4090" says which card is meant.
+    limits = [name for name, _ in frame.limits if name != "memory" or not frame.hardware]
+    other = [name for name in (*dict(frame.sizes), *limits) if name not in kept]
     if other:
-        return Unclear(
-            reason=f"A cache has a batch and a context; {', '.join(other)} say nothing of it."
-        )
+        return Unclear(reason=f"A cache has a batch and a context, but no {' or '.join(other)}.")
+    frame = replace(frame, limits=())
     cache = [c for c in frame.changes if c.startswith("kv=")]
     precision = frame.precision
     if cache:

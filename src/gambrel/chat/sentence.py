@@ -53,6 +53,8 @@ class Sentence:
     words: list[str] = field(default_factory=list)
 
 
+#: ``"8xh100"``: a count and a name; what begins with digits could be a size, as 640x480.
+_COUNTED_NAME: Final = re.compile(r"\b(\d{1,4})x(?=[a-z])([a-z]\w+)")
 #: Words taken at a position and the marker for them; (0, "") for none.
 _Step = Callable[[str, list[re.Match[str]], int, Sentence], tuple[int, str]]
 
@@ -61,6 +63,7 @@ def parse(question: str) -> Sentence:
     """Takes a question apart; nothing is decided yet."""
     done = Sentence()
     text = _files(question, done).replace("\u2019", "'")
+    text = _COUNTED_NAME.sub(r"\1 x \2", text)
     text = _mark(text, _exact, done)
     text = _mark(text, _misspelt_word, done)
     done.question = text

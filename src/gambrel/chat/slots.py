@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from gambrel.analysis.question import FIELDS, TARGETS
-from gambrel.dtypes import PRECISIONS, parse_dtype
+from gambrel.dtypes import BITS, GGUF_BITS, GGUF_MIXES, PRECISIONS, parse_dtype
 
 #: Fields of which a question gives one value at most.
 _SINGLE: Final = frozenset(
@@ -208,6 +208,8 @@ def _throughput(slots: Slots, match: re.Match[str]) -> str:
 
 def _format(text: str) -> str:
     """Canonical name: ``"4-bit"`` → ``"int4"``, ``"half precision"`` → ``"fp16"``."""
+    if (exact := text.strip()) in BITS:
+        return exact
     short = re.sub(r"[\s-]|s$|precision", "", text)
     return f"int{short[0]}" if short.endswith("bit") else parse_dtype(short)
 
@@ -294,7 +296,8 @@ _OTHER_UNIT: Final = (
     r"gb|mb|gib|mib|mj|j\b|hz|bit|°|%|[x×]))"
 )
 _FORMAT: Final = (
-    rf"(?:{'|'.join(re.sub(r'(?=[0-9])', ' ?', name, count=1) for name in PRECISIONS)}|"
+    rf"(?:{'|'.join(sorted((*GGUF_MIXES, *GGUF_BITS), key=len, reverse=True))}|"
+    rf"{'|'.join(re.sub(r'(?=[0-9])', ' ?', name, count=1) for name in PRECISIONS)}|"
     r"float ?(?:64|32|16|8)|bfloat ?16|(?:half|single|double)[- ]precision|[48] ?-?bits?)"
 )
 #: What torch.compile does.

@@ -48,6 +48,11 @@ def names() -> tuple[str, ...]:
     return tuple(_entries())
 
 
+def spellings() -> Mapping[str, tuple[str, ...]]:
+    """Name → the name itself and its aliases."""
+    return {name: (name, *entry["aliases"]) for name, entry in _entries().items()}
+
+
 def config_of(name: str) -> tuple[str, Mapping[str, Any]] | None:
     """Canonical name and configuration of a built-in model; None where there is no such model."""
     wanted = _plain(name.rpartition("/")[2])

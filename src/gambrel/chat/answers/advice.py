@@ -163,8 +163,21 @@ def _compare(frame: Frame, found: Comparison) -> Answer:
         sentence=_compare_sentence(found),
         record=found,
         blocks=(table,) if table else (),
-        later=(lambda: _reasons(frame, found.rows)) if timed else None,
+        later=(lambda: _reasons(frame, found.rows)) if timed else _larger(frame, found),
     )
+
+
+def _larger(frame: Frame, found: Comparison) -> Callable[[], tuple[Answer, ...]] | None:
+    """A throughput without a batch is that of the smallest: what larger ones reach."""
+    if frame.intent != "throughput" or frame.batch or frame.phase or len(found.rows) != 1:
+        return None
+    from gambrel.chat.answers.batches import answer as batches
+
+    row = found.rows[0]
+    asked = replace(
+        frame, intent="batch", precision=(row.precision,), runtime=(row.runtime,), metrics=()
+    )
+    return lambda: (replace(batches(asked), blocks=()),)
 
 
 def _compare_sentence(found: Comparison) -> str:

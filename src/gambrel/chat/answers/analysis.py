@@ -86,7 +86,8 @@ def _bound(a: Analysis) -> str:
         own = f"its arithmetic intensity is {format_number(a.arithmetic_intensity)} FLOP/byte"
         return f"{_latency(a)} The roofline's verdict is unknown, as a roof is; {own}."
     used = f" Utilization: {utilization_text(a.total)}." if a.roofline_time_s else ""
-    return f"{title(a)} is {_verdict(a)}: {_against_ridge(a)}.{used} {_in_practice(a)}"
+    found = f"{title(a)} is {_verdict(a)}: {_against_ridge(a)}.{used} {_in_practice(a)}"
+    return f"{found}{_too_large(a)}"
 
 
 def _in_practice(a: Analysis) -> str:
@@ -139,7 +140,17 @@ def _latency(a: Analysis) -> str:
     if a.expected_time_s is None:
         limits = f"{_verdict(a).capitalize()}; speed of light {format_si(a.sol_time_s, 's')}"
     said = _line(limits)
-    return f"{title(a)} under {a.runtime_name}: {_line(time)}. {said[:1].upper()}{said[1:]}."
+    text = f"{title(a)} under {a.runtime_name}: {_line(time)}. {said[:1].upper()}{said[1:]}."
+    return f"{text}{_too_large(a)}"
+
+
+def _too_large(a: Analysis) -> str:
+    """That it would not run at all; nothing where it fits or that is unknown."""
+    if a.footprint.fits is not False:
+        return ""
+    own = format_capacity(a.footprint.total_bytes)
+    capacity = format_capacity(a.footprint.capacity_bytes)
+    return f" It needs {own} and does NOT fit into the {capacity} of the device."
 
 
 def _memory(a: Analysis) -> str:

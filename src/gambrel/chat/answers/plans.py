@@ -45,7 +45,7 @@ def answer(frame: Frame) -> Answer:
     ]
     if frame.intent == "train":
         assumed.append("All parameters are trained, with AdamW.")
-    lines = " ".join(f"{line}." for line in made.answer)
+    lines = " ".join(f"{line.rstrip('.')}." for line in made.answer)
     return Answer(
         frame=frame,
         sentence=f"{head or made.title + '.'} {lines}",
