@@ -171,10 +171,10 @@ def _models() -> tuple[dict[str, Named], dict[str, tuple[str, ...]]]:
             found.setdefault(plain(alias), Named(kind="model", name=base))
     for name, spelt in known.spellings().items():
         # Those built in by their configuration alone are known by their own name.
-        entry = next((found[plain(n)].name for n in spelt if plain(n) in found), name)
-        phases.setdefault(entry, _BOTH)
+        canonical = next((found[plain(n)].name for n in spelt if plain(n) in found), name)
+        phases.setdefault(canonical, _BOTH)
         for spelling in spelt:
-            found.setdefault(plain(spelling), Named(kind="model", name=entry))
+            found.setdefault(plain(spelling), Named(kind="model", name=canonical))
     return found, phases
 
 
