@@ -107,3 +107,18 @@ def test_python_answers_as_the_command_line_does(capsys):
         metric=["latency", "power", "efficiency"],
     )
     assert [r.hardware for r in found.rows] == [r["hardware"] for r in data["rows"]]
+
+
+def test_what_does_not_fit_is_never_the_best(capfd):
+    """FLUX takes 35 GB: an L40S holds it, a card of 24 or 32 GB does not."""
+    assert run(["compare", "flux-dev", "--hardware", "rtx-5090,rtx-4090"]) == 0
+    out = capfd.readouterr().out
+    assert "None of them fits in the memory of its device." in out
+    assert out.count(" NO\n") == 2
+    assert run(["compare", "flux-dev,sdxl", "--hardware", "rtx-5090"]) == 0
+    assert "stable-diffusion-xl on rtx-5090" in capfd.readouterr().out.splitlines()[1]
+    words = "analyze llama-3.1-8b --phase decode --hardware h100 --batch 64,4096".split()
+    assert run(words) == 0
+    out = capfd.readouterr().out
+    assert "batch 64," in out.splitlines()[1]
+    assert " NO\n" in out

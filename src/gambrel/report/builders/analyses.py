@@ -149,7 +149,8 @@ def _rate(analysis: Analysis) -> float | None:
 
 def _answer(found: tuple[Analysis, ...]) -> tuple[str, ...]:
     """Which of them does most a second."""
-    known = [(rate, a) for a in found if (rate := _rate(a)) is not None]
+    fitting = (a for a in found if a.footprint.fits is not False)
+    known = [(rate, a) for a in fitting if (rate := _rate(a)) is not None]
     units = {items(a)[1] for a in found}
     if not known or len(units) > 1:
         return ()
@@ -161,6 +162,7 @@ def _answer(found: tuple[Analysis, ...]) -> tuple[str, ...]:
 def _table(found: tuple[Analysis, ...]) -> DataTable:
     timed = any(a.total.expected_time_s for a in found)
     limited = any(a.limited_by for a in found)
+    lacking = any(a.footprint.fits is False for a in found)  # then nothing is more important
     units = "/".join(dict.fromkeys(items(a)[1] for a in found))
     bounds = tuple(a.bound.value if a.bound else "" for a in found)
     return table_of(
@@ -183,7 +185,7 @@ def _table(found: tuple[Analysis, ...]) -> DataTable:
         col("memory", "memory_utilization", share, 5),
         col("FLOP", "flops", amount, 7),
         col("byte", "traffic_bytes", amount, 7),
-        col("fits", lambda a: verdict_of_fit(a.footprint.fits), priority=4),
+        col("fits", lambda a: verdict_of_fit(a.footprint.fits), priority=0 if lacking else 4),
         col("coverage", "coverage", share, 8),
         all=True,
     )

@@ -69,7 +69,10 @@ def best_figures(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[KeyFig
 def _answer(found: Comparison) -> tuple[str, ...]:
     if not found.rows:
         return ("Nothing to compare.",)
-    best, metric = found.rows[0], found.metrics[0]
+    metric = found.metrics[0]
+    best = next((r for r in found.rows if r.fits is not False), None)
+    if best is None:
+        return ("None of them fits in the memory of its device.",)
     batch = f", batch {best.sizes['batch']}" if "batch" in best.sizes else ""
     shown = value_text(best.figures[metric])
     return (f"Best {metric}: {shown}, {best.model} on {best.hardware}, {best.precision}{batch}",)
@@ -113,9 +116,11 @@ def figure_columns(rows: Sequence[Row], metrics: Sequence[str]) -> list[Column]:
 
 def _about(rows: Sequence[Row]) -> list[Column]:
     bounds = (r.bound.value if r.bound else "unknown" for r in rows)
+    lacking = any(r.fits is False for r in rows)  # then nothing is more important
+    fits = (verdict_of_fit(r.fits) for r in rows)
     return [
         words("bound", bounds, "bound", priority=6),
-        words("fits", (verdict_of_fit(r.fits) for r in rows), "fits", priority=5),
+        words("fits", fits, "fits", priority=0 if lacking else 5),
     ]
 
 
