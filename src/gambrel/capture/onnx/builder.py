@@ -12,7 +12,7 @@ from gambrel.capture.aten.call import present
 from gambrel.capture.files.export_tensors import Memory, Tensors, Value
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.capture.onnx.lowering import NodeOperands, lower
-from gambrel.capture.onnx.lowering.attention import SCALED
+from gambrel.capture.onnx.lowering.attention import SCALED, TOKENS_FIRST
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
 
@@ -87,8 +87,8 @@ class Builder:
         first = step.inputs[0] if step.inputs else None
         if first is not None and first.is_known and self._view(step, self.value(first)):
             return
-        if step.op == SCALED:
-            self._lay_tokens_first(step.out)
+        if step.op == SCALED and len(step.out.shape or ()) == 4:
+            self._lay(step.out, TOKENS_FIRST)
         if "laid" in step.attrs:
             self._lay(step.out, step.attrs["laid"])
         outputs = self._args(step.outputs)
@@ -103,15 +103,6 @@ class Builder:
 
     def _name(self, step: Step) -> str:
         return f"{self._family}.{step.label or step.op.removeprefix('gambrel::')}"
-
-    def _lay_tokens_first(self, edge: Edge) -> None:
-        """Fused attention writes the heads of a token side by side: to merge them is a view."""
-        shape = edge.shape or ()
-        if len(shape) == 4 and edge not in self._values:
-            _, heads, tokens, width = shape
-            strides = (tokens * heads * width, width, heads * width, 1)
-            value = self.value(edge)
-            value.arg = TensorArg(value.arg.id, shape, edge.dtype, strides)
 
     def _lay(self, edge: Edge, perm: Sequence[int]) -> None:
         """Gives a result the memory order in which its transpose by ``perm`` is dense."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gambrel.capture.onnx.edges import Edge
-from gambrel.capture.xla.lowering.numeric import ATTENTION, ATTENTION_BACKWARD
+from gambrel.capture.onnx.lowering.attention import ATTENTION
+from gambrel.capture.xla.lowering.numeric import ATTENTION_BACKWARD
 
 #: Custom calls of cuDNN's attention: XLA's cublas_cudnn.h.
 _FMHA: Final = "__cudnn$fmha"

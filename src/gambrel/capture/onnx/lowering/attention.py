@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
-#: Two matmuls with a softmax between them, as patterns find it: query, key, value, mask.
+#: One call as formats write it: query, key, value, mask, tokens before width.
 SCALED = "gambrel::ScaledAttention"
+#: As patterns and the names of kernels give it: query, key, value, mask, in any memory order.
+ATTENTION = "xla::attention"
+#: Fused attention writes the heads of a token side by side: to merge them is a view.
+TOKENS_FIRST: Final = (0, 2, 1, 3)
 
 
 @lowers(SCALED)
@@ -20,14 +26,34 @@ def scaled(op: NodeOperands) -> Lowered:
         0.0,
         False,
     )
+    sizes, attrs = _with_pairs(op, found.sizes, found.attrs)
+    return Described(found.kind, sizes, attrs, found.inputs, found.outputs)
+
+
+@lowers(ATTENTION)
+def attention(op: NodeOperands) -> Lowered:
+    """Sizes stand in the step: operands lie in any order."""
+    mask = op.optional(3) if op.step.input(3) is not None else None
+    sizes, attrs = attention_sizes(op, mask is not None)
+    inputs = (op.x(0), op.x(1), op.x(2), mask)
+    return op.described("attention", sizes, attrs, inputs=inputs)
+
+
+def attention_sizes(op: NodeOperands, masked: bool) -> tuple[Sizes, Attributes]:
+    """Sizes and attributes that stand in a step by the names that the cost formula has."""
+    names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "v_head_dim")
+    sizes: Sizes = {name: int(op.attr(name)) for name in names}
+    return _with_pairs(op, sizes, {"mask": masked, "dropout": False})
+
+
+def _with_pairs(op: NodeOperands, sizes: Sizes, attrs: Attributes) -> tuple[Sizes, Attributes]:
+    """Sizes and attributes with what the masks of a step leave."""
     causal = bool(op.attr("causal"))
-    attrs = {**found.attrs, "causal": causal}
+    attrs = {**attrs, "causal": causal}
     if causal:
         attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
-    sizes = dict(found.sizes)
-    if op.attr("window"):
-        sizes["window"] = int(op.attr("window"))
-    return Described(found.kind, sizes, attrs, found.inputs, found.outputs)
+    window = op.attr("window")
+    return {**sizes, **({"window": int(window)} if window else {})}, attrs
 
 
 @lowers("Attention", "ai.onnx.preview::FlexAttention")

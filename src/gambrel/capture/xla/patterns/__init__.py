@@ -12,7 +12,7 @@ from gambrel.capture.xla.patterns.bias import recognise_bias
 from gambrel.capture.xla.patterns.layouts import choose_layouts
 from gambrel.capture.xla.patterns.means import recognise_means
 from gambrel.capture.xla.patterns.norms import recognise_norms
-from gambrel.capture.xla.patterns.scores import recognise_attention
+from gambrel.capture.onnx.patterns.scores import recognise_attention
 from gambrel.capture.xla.patterns.sigmoid import recognise_sigmoids
 from gambrel.capture.xla.patterns.softmax import recognise_softmax
 from gambrel.capture.xla.patterns.unread import drop_unread

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.patterns.flow import Flow, successor
 from gambrel.capture.xla.lowering.numeric import NORMALIZATION
-from gambrel.capture.xla.patterns.paths import (
+from gambrel.capture.onnx.patterns.paths import (
     FORMS,
     back,
     is_closed,
