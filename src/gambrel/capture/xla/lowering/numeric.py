@@ -8,10 +8,8 @@ from typing import Final
 from gambrel.capture.onnx.lowering.attention import attention_sizes
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.capture.xla.vocabulary import FUNCTIONS
-from gambrel.workload import Attributes, Sizes
+from gambrel.workload import Sizes
 
-#: A normalization, as patterns find it: x, then its parameters.
-NORMALIZATION = "xla::normalization"
 ATTENTION_BACKWARD = "xla::attention_backward"
 
 #: Factorization of XLA → neutral function.
@@ -78,19 +76,6 @@ def triangular_solve(op: NodeOperands) -> Lowered:
     sides = b.numel // max(prod(a.shape[:-1]), 1)
     sizes: Sizes = {"n": n, "batch": a.numel // max(n * n, 1), "rhs": sides}
     return op.described("linalg", sizes, {"function": "triangular_solve"}, inputs=(a, b))
-
-
-@lowers(NORMALIZATION)
-def normalization(op: NodeOperands) -> Lowered:
-    """As many groups as statistics."""
-    x = op.x()
-    attrs: Attributes = {
-        "function": str(op.attr("function")),
-        "statistics": bool(op.attr("statistics")),
-        "affine": bool(op.attr("affine")),
-    }
-    sizes: Sizes = {"elements": x.numel, "groups": int(op.attr("groups"))}
-    return op.described("normalization", sizes, attrs)
 
 
 @lowers("xla::softmax")
