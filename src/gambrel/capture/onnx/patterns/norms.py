@@ -264,6 +264,8 @@ def _scaled(flow: Flow, norm: _Norm, end: Step) -> Step:
             end = _took(norm, step)
             continue
         factors, shifts = factors + (step.op == "Mul"), shifts + (step.op != "Mul")
+        if shifts and not (norm.centred or means):
+            return end  # what is added to an RMS norm is no part of it
         if factors > 1 or shifts > 1 or not _extends(flow, step, end.out, norm, inner):
             return end
         made = parameters(flow, other(step, end.out), step.out.numel, inner)
