@@ -16,7 +16,7 @@ from gambrel.fileio import check_writable
 
 if TYPE_CHECKING:
     from gambrel.analysis.samples import Standing
-    from gambrel.analysis.samples.join import Joined
+    from gambrel.analysis.samples.join import JoinedRun
     from gambrel.analysis.samples.movement import Movement
     from gambrel.device.model import Device
 
@@ -160,7 +160,7 @@ def _annotate(standing: Standing, source: Path, target: Path) -> None:
     print(f"wrote {target}: {added.spans:,} ops or kernels annotated{rest}", file=sys.stderr)
 
 
-def _join(standing: Standing, question: Question) -> Joined | None:
+def _join(standing: Standing, question: Question) -> JoinedRun | None:
     if question.model is None:
         return None
     from gambrel.analysis.samples import PROFILED

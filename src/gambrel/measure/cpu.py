@@ -21,7 +21,7 @@ from gambrel.measure import ir, machine, native, probes, tuning
 from gambrel.measure.arena import Arena, arena, huge_bytes
 from gambrel.measure.loops import Variant
 from gambrel.measure.records import Measurement, Survey
-from gambrel.measure.stats import Figure, figure, over_rounds
+from gambrel.measure.stats import SampledRate, figure, over_rounds
 
 #: Length that a slice is made, seconds: long against a call, short against a scheduler's tick.
 _SLICE_S: Final = 0.5e-3
@@ -52,7 +52,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class TimingBudget:
     """How long to measure.
 
     Attributes:
@@ -75,12 +75,12 @@ class _Take:
         clock_hz: Of the slowest core just after; None where it cannot be told.
     """
 
-    figure: Figure
+    figure: SampledRate
     clock_hz: float | None
 
 
 def survey(
-    effort: Effort,
+    effort: TimingBudget,
     progress: Progress | None = None,
     between: Callable[[], None] | None = None,
 ) -> Survey:
@@ -144,7 +144,7 @@ class _Runner:
         self,
         tools: native.Compiler,
         here: machine.Machine,
-        effort: Effort,
+        effort: TimingBudget,
         plan: probes.Suite,
         large: Arena,
         words: Arena,

@@ -27,7 +27,7 @@ _MANGLED: Final = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class LoopKernel:
     """One loop.
 
     Attributes:
@@ -47,7 +47,7 @@ class Kernel:
     moved: int = 0
 
 
-def fma(dtype: str, width: int, *, adds: bool = False) -> Kernel:
+def fma(dtype: str, width: int, *, adds: bool = False) -> LoopKernel:
     """Independent chains of fused multiply-adds, optionally with as many additions beside them.
 
     With x in (0, 1) every chain a = a·x + y converges to y/(1-x), so that values stay normal.
@@ -77,10 +77,12 @@ def fma(dtype: str, width: int, *, adds: bool = False) -> Kernel:
     ]
     text = _arithmetic(name, vector, chains, load, step, width)
     declare = f"declare {vector} {intrinsic}({vector}, {vector}, {vector})\n"
-    return Kernel(name=name, text=declare + text, flops=per_turn * TURNS)
+    return LoopKernel(name=name, text=declare + text, flops=per_turn * TURNS)
 
 
-def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer: bool) -> Kernel:
+def dot(
+    name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer: bool
+) -> LoopKernel:
     """Independent chains of a dot-product instruction (bf16 pairs or int8 quadruples).
 
     Args:
@@ -106,7 +108,7 @@ def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer:
         f"%y = load {vector}, ptr %yp, align 64",
     ]
     text = _arithmetic(name, vector, chains, load, step, width)
-    return Kernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
+    return LoopKernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
 
 
 def _product(mnemonic: str, accumulator: int) -> str:
@@ -125,7 +127,7 @@ _TILES: Final = [
 _RELEASE: Final = 'call void asm sideeffect "tilerelease", ""()'
 
 
-def tile(name: str, mnemonic: str, flops_per_tile: int) -> Kernel:
+def tile(name: str, mnemonic: str, flops_per_tile: int) -> LoopKernel:
     """Four independent accumulator tiles of Intel's AMX.
 
     The first 64 bytes of the data are the tile configuration, the operands follow.
@@ -147,7 +149,7 @@ done:
   ret void
 }}
 """
-    return Kernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
+    return LoopKernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,7 @@ class _Beside:
 _NOTHING_BESIDE: Final = _Beside(before=[], steps=[[]] * CHAIN, after=[])
 
 
-def chain(width: int = 0, tile: str = "") -> Kernel:
+def chain(width: int = 0, tile: str = "") -> LoopKernel:
     """Integer multiplications that wait for each other: their rate is the clock over 3 (x86).
 
     Many processors lower their clock while vector or matrix units work, so these can be kept busy
@@ -210,7 +212,7 @@ done:
 }}
 """
     declared = fused(width) if width and not tile else ""
-    return Kernel(name=name, text=declared + text, instructions=CHAIN)
+    return LoopKernel(name=name, text=declared + text, instructions=CHAIN)
 
 
 def fused(width: int) -> str:
@@ -252,7 +254,7 @@ def _tiles_beside(mnemonic: str) -> _Beside:
     return _Beside(before=_TILES, steps=steps, after=[_RELEASE])
 
 
-def kernel_module(kernel: Kernel, triple: str) -> str:
+def kernel_module(kernel: LoopKernel, triple: str) -> str:
     """One kernel as a module of its own, so that one that does not compile spoils no other."""
     wide = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
     return "\n".join(

@@ -51,7 +51,7 @@ class Probe:
 
     resource: str
     mix: str
-    kernel: ir.Kernel
+    kernel: ir.LoopKernel
     threads: int
     dtype: str = ""
     working_set: int = 0
@@ -113,7 +113,7 @@ def _arithmetic(tools: Compiler, counts: list[int]) -> Iterator[Probe]:
             )
 
 
-def _instructions(tools: Compiler) -> Iterator[tuple[str, str, str, ir.Kernel, str]]:
+def _instructions(tools: Compiler) -> Iterator[tuple[str, str, str, ir.LoopKernel, str]]:
     width, has = tools.width, tools.features
     for dtype in ("fp64", "fp32"):
         yield "vector", "fma", dtype, ir.fma(dtype, width), ""
@@ -193,7 +193,7 @@ def written(tools: Compiler, probe: Probe, variant: loops.Variant) -> Probe:
     return replace(probe, kernel=_loop(tools, probe.mix, variant), variant=variant)
 
 
-def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.Kernel:
+def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.LoopKernel:
     """The loop of a mix as probes name it."""
     plain, _, nontemporal = mix.partition(" ")
     return loops.memory(

@@ -134,7 +134,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     style: str = "bold"
 
 
-class Chart(msgspec.Struct, frozen=True, kw_only=True):
+class TextChart(msgspec.Struct, frozen=True, kw_only=True):
     """A picture of characters.
 
     Attributes:
@@ -144,7 +144,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     draw: Callable[[Options], str]
 
 
-Block = FactList | DataTable | Notes | Chart
+Block = FactList | DataTable | Notes | TextChart
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,11 +17,11 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, Move, Point, fitted, size_of
+from gambrel.report.chart import Move, Point, RooflineChart, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.roof_lines import (
     Entry,
-    Roof,
+    RoofLine,
     format_of,
     main_ridge,
     memory_roofs_of,
@@ -43,7 +43,7 @@ MOST: Final = 200
 
 def describe(
     standing: Standing, heading: str | None = None, movement: Movement | None = None
-) -> Chart:
+) -> RooflineChart:
     """Builds the chart of samples under the roofs of their device.
 
     Args:
@@ -57,7 +57,7 @@ def describe(
     levels = {p.kind for p in points}
     device = standing.device
     memory = memory_roofs_of(device, lambda m: m.name in levels) if device else ()
-    chart = Chart(
+    chart = RooflineChart(
         title=title(standing) if heading is None else heading,
         x_label="arithmetic intensity at the level (FLOP/byte)",
         y_label="achieved rate (FLOP/s)",
@@ -183,7 +183,7 @@ def _whole(standing: Standing) -> Point:
     )
 
 
-def _roofs(standing: Standing) -> tuple[Roof, ...]:
+def _roofs(standing: Standing) -> tuple[RoofLine, ...]:
     device = standing.device
     if device is None:
         return ()

@@ -6,7 +6,7 @@ from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device, MemoryLevel
 from gambrel.measure.profile import served
-from gambrel.measure.profile.join import Joined
+from gambrel.measure.profile.join import JoinedCalls
 from gambrel.measure.profile.points import points
 
 MIB = 1 << 20
@@ -56,7 +56,7 @@ def op(traffic_bytes):
 
 def one(traffic_bytes, byte_per_s, machine=None):
     """The point of an op that moved so many bytes at that rate."""
-    step = Joined(times_s=(traffic_bytes / byte_per_s,), unmatched=(), other_s=0.0)
+    step = JoinedCalls(times_s=(traffic_bytes / byte_per_s,), unmatched=(), other_s=0.0)
     (found,) = points([op(traffic_bytes)], machine or device(), [step], [0])
     return found
 

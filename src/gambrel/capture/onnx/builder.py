@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.aten.call import present
-from gambrel.capture.files.export_tensors import Memory, Tensors, Value
+from gambrel.capture.files.export_tensors import GraphValue, Tensors, TensorStorage
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.capture.onnx.lowering import NodeOperands, lower
 from gambrel.capture.onnx.lowering.attention import SCALED, TOKENS_FIRST
@@ -28,9 +28,9 @@ class Builder:
 
     tensors: Tensors = field(default_factory=lambda: Tensors({}))
     ops: list[Op] = field(default_factory=list)
-    _values: dict[Edge, Value] = field(default_factory=dict)
+    _values: dict[Edge, GraphValue] = field(default_factory=dict)
     _laid_out: set[Step] = field(default_factory=set)
-    _places: dict[object, Memory] = field(default_factory=dict)
+    _places: dict[object, TensorStorage] = field(default_factory=dict)
     _family: str = "onnx"
 
     def build(self, trace: Trace, *, name: str, origin: str) -> Workload:
@@ -65,7 +65,7 @@ class Builder:
             self._laid_out.add(step)
         self.tensors.entry(self.value(steps[0].out))
 
-    def value(self, edge: Edge) -> Value:
+    def value(self, edge: Edge) -> GraphValue:
         """The tensor of an edge; made when it is new."""
         found = self._values.get(edge)
         if found is None:
@@ -114,7 +114,7 @@ class Builder:
             value = self.value(edge)
             value.arg = TensorArg(value.arg.id, shape, edge.dtype, tuple(strides))
 
-    def _view(self, step: Step, source: Value) -> bool:
+    def _view(self, step: Step, source: GraphValue) -> bool:
         """Gives a step's outputs the memory of its input, if it is a view."""
         found = layouts(step, source.arg)
         if found is None:
@@ -123,7 +123,7 @@ class Builder:
             if edge is None:
                 continue
             arg = TensorArg(len(self.tensors.values), shape, source.arg.dtype, strides)
-            value = Value(arg, source.offset + offset, source.memory)
+            value = GraphValue(arg, source.offset + offset, source.memory)
             self.tensors.values.append(value)
             self._values[edge] = value
         return True

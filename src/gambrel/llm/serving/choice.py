@@ -19,7 +19,7 @@ from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, Point
 from gambrel.llm.serving.steps import Setup, decode_step, prompt_step, tokens_per_step
 from gambrel.llm.sharding import Sharding
-from gambrel.llm.step import Step
+from gambrel.llm.step import ForwardPass
 from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
@@ -185,7 +185,7 @@ def _steps(setup: Setup, micro: int, requests: Requests) -> tuple[Analysis, Anal
     return _analyze(setup, step), _analyze(setup, first)
 
 
-def _analyze(setup: Setup, step: Step) -> Analysis:
+def _analyze(setup: Setup, step: ForwardPass) -> Analysis:
     return analyze(setup.workload(step), setup.placed, setup.settings)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gambrel.llm.serving.question import Requests, Target
-from gambrel.llm.serving.records import Memory, Point, Refusal
+from gambrel.llm.serving.records import Point, Refusal, ServingMemory
 from gambrel.llm.serving.steps import (
     Setup,
     decode_step,
@@ -97,7 +97,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
 
     setup: Setup
     requests: Requests
-    held: Memory
+    held: ServingMemory
     prompts: Prompts
     prompt_sol_s: float | None
     devices: int
@@ -205,7 +205,7 @@ def _merit(point: Point, requests: Requests) -> tuple[float, float]:
     return (point.tokens_per_s_per_device, -point.tpot_s)
 
 
-def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
+def _micro(setup: Setup, requests: Requests, held: ServingMemory) -> Ints:
     """Numbers of requests of one microbatch on one device to look at."""
     stages, groups = setup.stages, setup.sharding.attention_data
     most = min(max(1, held.max_sequences // stages), _MOST)
@@ -248,7 +248,7 @@ def refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = 
     )
 
 
-def _does_not_fit(setup: Setup, held: Memory, requests: Requests) -> str:
+def _does_not_fit(setup: Setup, held: ServingMemory, requests: Requests) -> str:
     usable = format_capacity(held.usable_bytes)
     if held.free_bytes <= 0:
         needed = held.weights_bytes + held.activations_bytes

@@ -14,7 +14,7 @@ from gambrel.llm.sharding import Sharding
 from gambrel.views import Viewed, view
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class ServingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of one device.
 
     Attributes:
@@ -80,7 +80,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     burst_ttft_s: float
     requests_per_s: float
     tokens_per_s: float
-    memory: Memory
+    memory: ServingMemory
     batch_limit: str = ""
     mean_of: tuple[str, ...] = ()
 

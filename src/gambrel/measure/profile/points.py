@@ -12,7 +12,7 @@ import msgspec
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
 from gambrel.measure.profile import on_gpu, served
-from gambrel.measure.profile.join import Joined
+from gambrel.measure.profile.join import JoinedCalls
 from gambrel.measure.profile.run import Runs
 
 #: Above this a utilization is not noise of the clock but needs an explanation.
@@ -154,7 +154,7 @@ def steady(seconds: Sequence[float]) -> tuple[int, ...]:
 def points(
     rows: Sequence[OpResult],
     device: Device,
-    steps: Sequence[Joined],
+    steps: Sequence[JoinedCalls],
     kept: Sequence[int],
     tf32: Set[str] = frozenset(),
 ) -> tuple[RooflinePoint, ...]:
@@ -179,7 +179,7 @@ def points(
     )
 
 
-def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) -> Totals:
+def totals(runs: Runs, steps: Sequence[JoinedCalls], found: Sequence[RooflinePoint]) -> Totals:
     """The whole of a run."""
     kept = steady(runs.instrumented_s)
     return Totals(
@@ -200,7 +200,7 @@ def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) 
     )
 
 
-def _parts_s(step: Joined) -> float:
+def _parts_s(step: JoinedCalls) -> float:
     return sum(t or 0.0 for t in step.times_s) + sum(t for _, t in step.unmatched)
 
 

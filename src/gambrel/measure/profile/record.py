@@ -46,7 +46,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return served.counts(self.ops, self.hardware)
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Measured beside expected and roofline times.
 
     Attributes:

@@ -10,12 +10,12 @@ import msgspec
 from gambrel.llm.training import TrainingStep
 from gambrel.llm.training_plan import UTILIZATION
 from gambrel.report.blocks import (
-    Chart,
     DataTable,
     Document,
     FactList,
     KeyFigure,
     Notes,
+    TextChart,
     col,
     rate_text,
     seconds,
@@ -101,10 +101,10 @@ def _ranks(step: TrainingStep) -> DataTable:
     )
 
 
-def _over_time(step: TrainingStep) -> Chart | None:
+def _over_time(step: TrainingStep) -> TextChart | None:
     """The fullest device over the step, for a terminal; pages and pictures draw the parts."""
     found = step.timeline
-    return None if found is None else Chart(draw=lambda options: chart(found, options.columns))
+    return None if found is None else TextChart(draw=lambda options: chart(found, options.columns))
 
 
 def _choices(step: TrainingStep) -> DataTable:

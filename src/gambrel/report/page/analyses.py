@@ -16,7 +16,7 @@ from gambrel.errors import GambrelError
 from gambrel.llm.known import names
 from gambrel.llm.recipe import recipe_of
 from gambrel.report.builders import analysis as report
-from gambrel.report.chart import Chart, describe
+from gambrel.report.chart import RooflineChart, describe
 from gambrel.report.options import Options
 from gambrel.report.page.parts import Detail, PageParts
 from gambrel.report.picture import Picture
@@ -41,7 +41,7 @@ def parts(analysis: Analysis, options: Options) -> PageParts:
     )
 
 
-def _roofline(analysis: Analysis, options: Options, rows: Sequence[OpResult]) -> Chart:
+def _roofline(analysis: Analysis, options: Options, rows: Sequence[OpResult]) -> RooflineChart:
     """The chart with the whole path of each op's module; the page groups by as much as it shows."""
     chart = describe(analysis, options.title, levels=True, rows=rows)
     points = tuple(structs.replace(p, module=rows[p.index].module) for p in chart.points)
