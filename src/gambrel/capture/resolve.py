@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gambrel.capture.coreml.opening import is_package
+from gambrel.capture.coreml.model_file import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.files.safetensors_index import has_checkpoint
 from gambrel.capture.formats import SUFFIXES, format_of

@@ -128,7 +128,7 @@ class _Reading:
         from gambrel.cli.progress import watched
         from gambrel.traces import read
         from gambrel.traces.devices import roofs_for
-        from gambrel.traces.given import with_flops, with_precision
+        from gambrel.traces.user_work import with_flops, with_precision
 
         with watched(files):
             samples = read(files, chip=self.chip)

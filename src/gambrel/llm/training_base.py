@@ -29,6 +29,10 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology
+from gambrel.llm.training_activations import (
+    Intermediates,
+    intermediates_of,
+)
 from gambrel.llm.training_end import crossings, end_of
 from gambrel.llm.training_memory import TrainingMemory, memory_of, share
 from gambrel.llm.training_plan import TrainingPlan
@@ -42,10 +46,6 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
     step_s,
-)
-from gambrel.llm.training_written import (
-    Intermediates,
-    intermediates_of,
 )
 from gambrel.llm.unfused import with_scores
 from gambrel.workload import Workload

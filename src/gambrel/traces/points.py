@@ -20,7 +20,7 @@ from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sampl
 from gambrel.device.lookup import from_peaks
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError
-from gambrel.traces.collected import Collected
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.ncu.numbers import Locale, LocaleEvidence, looks_numeric
 from gambrel.traces.source import TextFile, decode, read_bytes, read_head
 from gambrel.units import parse_quantity
@@ -264,7 +264,7 @@ def _points(heading: Sequence[str], rows: _Rows, path: Path) -> Samples:
         raise FileFormatError(f"{rows.where}: no column of flops, bytes or time in the heading.")
     seen = _look_over(heading, rows, known, path)
     reading = _Reading(where=str(path), locale=seen.locale)
-    collected = Collected()
+    collected = LaunchList()
     for i, (_, row) in enumerate(rows, 1):
         name = _name(row, known, i)
         if seen.extra:

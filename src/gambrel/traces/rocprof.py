@@ -15,8 +15,8 @@ from gambrel.analysis.samples import Sample, Samples
 from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.errors import FileFormatError
 from gambrel.traces.cdna import PREFIXES, fields_of
-from gambrel.traces.collected import Collected
 from gambrel.traces.gpu_info import GpuInfo, beside, from_rows, is_gpu_info
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.source import TextFile, csv_rows
 
 FORMAT: Final = "rocprof CSV"
@@ -227,7 +227,7 @@ def _samples(
     system: GpuInfo,
     chip: str,
 ) -> Samples:
-    collected = Collected()
+    collected = LaunchList()
     skipped: dict[str, int] = {}
     for row, counters in table:
         sample = None

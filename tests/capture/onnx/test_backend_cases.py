@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from gambrel.capture.onnx.dimensions import open_inputs
-from gambrel.capture.onnx.opening import open_model
+from gambrel.capture.onnx.model_file import open_model
 from gambrel.capture.onnx.reader import read_onnx, trace_model
 from gambrel.capture.onnx.shapes import ASSUMED
 from gambrel.errors import GambrelError

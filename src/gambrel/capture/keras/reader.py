@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gambrel.capture.files.dynamic import DynamicSize, lifted
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
-from gambrel.capture.keras.opening import KerasGraph, open_keras
+from gambrel.capture.keras.model_file import KerasGraph, open_keras
 from gambrel.capture.keras.walk import GraphWalker, open_name
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload

@@ -15,7 +15,7 @@ from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.dimensions import OpenInputs, open_inputs
 from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.folding import read_range
-from gambrel.capture.onnx.opening import open_model
+from gambrel.capture.onnx.model_file import open_model
 from gambrel.capture.onnx.passes import refine
 from gambrel.capture.onnx.walk import Walker
 from gambrel.errors import FileFormatError, WorkloadError

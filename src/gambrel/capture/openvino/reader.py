@@ -12,7 +12,7 @@ from gambrel.capture.files.dynamic import DynamicSize, lifted, trip_symbol
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.onnx.folding import read_range
-from gambrel.capture.openvino.opening import IrLayer, open_model
+from gambrel.capture.openvino.model_file import IrLayer, open_model
 from gambrel.capture.openvino.walk import LayerWalker
 from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload

@@ -11,7 +11,7 @@ from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.edges import Edge, FileRange
-from gambrel.capture.openvino.opening import CODES, IrLayer
+from gambrel.capture.openvino.model_file import CODES, IrLayer
 from gambrel.capture.openvino.shapes import batch_of, completed
 from gambrel.capture.openvino.translation import LAYERS
 from gambrel.errors import FileFormatError, told

@@ -8,7 +8,7 @@ from pathlib import Path
 from gambrel.capture.files.dynamic import trip_symbol
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
-from gambrel.capture.tflite.opening import open_model
+from gambrel.capture.tflite.model_file import open_model
 from gambrel.capture.tflite.walk import SubgraphWalker
 from gambrel.workload import Symbol, Workload
 

@@ -13,7 +13,7 @@ from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
 from gambrel.capture.onnx.edges import Edge
 from gambrel.capture.onnx.folding import array_of_bytes
-from gambrel.capture.tflite.opening import (
+from gambrel.capture.tflite.model_file import (
     CODES,
     entries,
     operator_names,

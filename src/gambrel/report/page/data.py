@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel._version import __version__
-from gambrel.analysis.asked import asked_of
+from gambrel.analysis.provenance import asked_of
 from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
     Block,

@@ -20,7 +20,7 @@ from gambrel.analysis.samples import (
     times_work,
 )
 from gambrel.traces import cdna
-from gambrel.traces.collected import Collected
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.ncu.attributes import Attributes, completed, reckon
 from gambrel.traces.ncu.ceilings import ChipPeaks, from_report
 from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
@@ -144,7 +144,7 @@ class _Seen:
     """
 
     def __init__(self, cc: str) -> None:
-        self.collected = Collected()
+        self.collected = LaunchList()
         self.chips: dict[str, None] = {}
         self.device_name = ""
         self.peaks = ChipPeaks()
