@@ -219,6 +219,11 @@ def section(*blocks: Block | None, folded: str = "") -> Section:
     )
 
 
+def assumed(texts: tuple[str, ...]) -> Section:
+    """What the figures rest on, folded."""
+    return section(Notes(heading="Assumptions", items=texts), folded="assumptions")
+
+
 def sections(*found: Section) -> tuple[Section, ...]:
     """Those that say something."""
     return tuple(s for s in found if s.blocks)

@@ -295,12 +295,12 @@ KINDS: Final[tuple[ResultKind, ...]] = (
         record=_answer("Profiled"),
         drawn={"roofline": "profile_chart:render_terminal"},
         pictures="profile_chart:pictures",
-        page="page.measured:profile",
+        page="page.profiles:profile",
     ),
     ResultKind(
         type="gambrel/overlay",
         record="gambrel.analysis.overlay:Overlay",
-        page="page.measured:overlay",
+        page="page.profiles:overlay",
     ),
     ResultKind(
         type="gambrel/samples",
@@ -310,7 +310,7 @@ KINDS: Final[tuple[ResultKind, ...]] = (
             "instructions": "samples_instructions:render",
         },
         pictures="samples_instructions:pictures",
-        page="page.measured:samples",
+        page="page.profiles:samples",
     ),
     ResultKind(
         type="gambrel/runs",

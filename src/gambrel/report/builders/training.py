@@ -14,8 +14,8 @@ from gambrel.report.blocks import (
     Document,
     FactList,
     KeyFigure,
-    Notes,
     TextChart,
+    assumed,
     col,
     rate_text,
     seconds,
@@ -24,7 +24,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.report.terms import LIMITERS
+from gambrel.report.terms import LIMITERS, confidence_text, range_text
 from gambrel.report.timeline import chart
 from gambrel.units import format_capacity, format_percent, format_si
 
@@ -39,7 +39,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
     if m.fits and not m.within(UTILIZATION):
         fits = "fits on paper, with too little left for the context and buffers"
     parts = (
-        ("Confidence", f"{expected.confidence}: {expected.reason}"),
+        ("Confidence", confidence_text(expected)),
         ("Recomputed", step.recompute.replace(",", ", ")),
         ("Bubble", format_percent(step.bubble)),
         ("Exchange", format_si(step.exchange_s, "s")),
@@ -70,7 +70,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(_ranks(step) if len(step.ranks) > 1 else None),
             section(_over_time(step)),
             section(_choices(step) if step.choices else None),
-            section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
+            assumed(step.assumptions),
         ),
         source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(step)),
@@ -126,9 +126,9 @@ def step_figures(step: TrainingStep) -> Iterator[KeyFigure]:
     yield KeyFigure(
         label="time of a step",
         text=format_si(step.step_s, "s"),
-        note=f"{format_si(expected.low, 's', 3)} to {format_si(expected.high, 's', 3)}",
+        note=range_text(expected),
         formula="Forward, backward and update of the pipeline with its bubble and exchange.",
-        confidence=f"{expected.confidence}: {expected.reason}",
+        confidence=confidence_text(expected),
     )
     yield KeyFigure(
         label="rate",
