@@ -21,6 +21,7 @@ from gambrel.device.lookup import from_peaks
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces.launches import LaunchList
+from gambrel.traces.ncu.cut import delimiter_of
 from gambrel.traces.ncu.numbers import Locale, LocaleEvidence, looks_numeric
 from gambrel.traces.source import TextFile, decode, read_bytes, read_head
 from gambrel.units import parse_quantity
@@ -158,14 +159,10 @@ def _heading(text: str) -> list[str] | None:
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
             try:
-                return next(csv.reader([line], delimiter=_delimiter(line)))
+                return next(csv.reader([line], delimiter=delimiter_of(line)))
             except csv.Error:
                 return None
     return None
-
-
-def _delimiter(line: str) -> str:
-    return max(",;\t", key=line.count)
 
 
 class _Rows(Protocol):
@@ -195,7 +192,7 @@ class _CsvRows:
     def __init__(self, lines: TextFile) -> None:
         self._lines = lines
         self._number = 0
-        self._delimiter = _delimiter(next(self._used(), ""))
+        self._delimiter = delimiter_of(next(self._used(), ""))
         line, self.heading = next(self._all(), (1, []))
         self.where = f"{lines.path}, line {line}"
 

@@ -12,7 +12,7 @@ from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
-from gambrel.capture.onnx.edges import Edge
+from gambrel.capture.onnx.edges import Edge, valueless
 from gambrel.capture.onnx.folding import array_of_bytes
 from gambrel.capture.tflite.model_file import (
     CODES,
@@ -235,7 +235,7 @@ _Flow = Callable[[SubgraphWalker, FileOperator], list[Edge | None]]
 
 def _while(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     trips = walker.trips(node)
-    carried = [_unvalued(e) for e in node.inputs]
+    carried = [valueless(e) for e in node.inputs]  # other values in each trip
     if trips == 0:
         return carried
     writer = walker.writer
@@ -243,13 +243,6 @@ def _while(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     found = walker.call(int(node.attrs.get("BodySubgraphIndex", 0)), carried)
     writer.repeat //= trips
     return found
-
-
-def _unvalued(edge: Edge | None) -> Edge | None:
-    """What a loop carries has another value in each trip."""
-    if edge is None or edge.value is None:
-        return edge
-    return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
 
 
 def _if(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
