@@ -17,7 +17,7 @@ from gambrel.measure import cpu, ir, native
 from gambrel.measure.arena import arena
 from gambrel.measure.convert import to_device, to_toml
 from gambrel.measure.loops import Variant
-from gambrel.measure.machine import Cache, Machine, this_machine
+from gambrel.measure.machine import Cache, HostMachine, this_machine
 from gambrel.measure.native import compiler
 from gambrel.measure.probes import CHUNK, Probe, suite
 from gambrel.measure.records import Measurement, Survey, summarize
@@ -234,7 +234,7 @@ def test_wide_spread_is_said():
 
 
 def test_working_sets_follow_the_machines_own_caches():
-    machine = Machine(
+    machine = HostMachine(
         name="x",
         vendor="",
         cpus=(0, 1),
@@ -257,7 +257,7 @@ def test_working_sets_follow_the_machines_own_caches():
 
 
 def test_a_shared_cache_too_small_for_all_threads_is_unknown():
-    machine = Machine(
+    machine = HostMachine(
         name="x",
         vendor="",
         cpus=tuple(range(16)),

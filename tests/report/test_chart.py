@@ -10,11 +10,11 @@ import pytest
 
 from gambrel.analysis.measures import EngineWork
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import BOUND_COLORS, SHAPES, Point, RooflineChart, decades, describe
+from gambrel.report.chart import BOUND_COLORS, SHAPES, ChartPoint, RooflineChart, decades, describe
 from tests.report import samples
 
 
-def named(chart: RooflineChart, name: str) -> Point:
+def named(chart: RooflineChart, name: str) -> ChartPoint:
     return next(p for p in chart.points if p.name == name)
 
 

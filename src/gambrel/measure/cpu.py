@@ -143,7 +143,7 @@ class _Runner:
     def __init__(
         self,
         tools: native.Compiler,
-        here: machine.Machine,
+        here: machine.HostMachine,
         effort: TimingBudget,
         plan: probes.Suite,
         large: Arena,
@@ -439,12 +439,12 @@ _FORMATS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _capacities(here: machine.Machine) -> dict[str, int]:
+def _capacities(here: machine.HostMachine) -> dict[str, int]:
     found = {c.name: c.size_bytes for c in here.caches}
     return found | ({"DRAM": here.memory_bytes} if here.memory_bytes else {})
 
 
-def _one_way(tools: native.Compiler, here: machine.Machine) -> float | None:
+def _one_way(tools: native.Compiler, here: machine.HostMachine) -> float | None:
     if len(here.cpus) < 2:
         return None
     return min(native.one_way_s(tools, (here.cpus[0], here.cpus[1])) for _ in range(5))
@@ -469,7 +469,7 @@ def _of_a_moment(elapsed: float) -> tuple[str, ...]:
     )
 
 
-def _notes(here: machine.Machine, load: float | None, share: float | None) -> tuple[str, ...]:
+def _notes(here: machine.HostMachine, load: float | None, share: float | None) -> tuple[str, ...]:
     notes = [f"{len(here.cpus)} cores were used, one thread each, pinned where the system allows."]
     if load is not None and load > len(here.cpus) / 2:
         notes.append(

@@ -52,7 +52,7 @@ _ROOM: Final = 2.0
 _LEAST_SPAN: Final = 100.0
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One op, or the whole.
 
     Attributes:
@@ -150,8 +150,8 @@ class RooflineChart(msgspec.Struct, frozen=True, kw_only=True):
     roofs: tuple[RoofLine, ...]
     memory_roofs: tuple[MemoryRoof, ...]
     ridges: tuple[Ridge, ...] = ()
-    points: tuple[Point, ...] = ()
-    total: Point = Point(shape="star")
+    points: tuple[ChartPoint, ...] = ()
+    total: ChartPoint = ChartPoint(shape="star")
     kinds: dict[str, str] = {}
     modules: tuple[str, ...] = ()
     levels: LevelChart | None = None
@@ -198,7 +198,7 @@ def describe(
     return fitted(chart)
 
 
-def _label(points: Iterable[Point]) -> str:
+def _label(points: Iterable[ChartPoint]) -> str:
     """What the heights of dots are."""
     known = any(p.expected_flop_per_s is not None for p in points)
     return f"{'expected rate' if known else 'rate at the roofline'} (FLOP/s)"
@@ -293,7 +293,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[RoofLine]) -> tuple[Ridge, ...]:
 
 def _points(
     ops: Sequence[OpResult], kinds: dict[str, str], blocks: Sequence[str]
-) -> tuple[Point, ...]:
+) -> tuple[ChartPoint, ...]:
     times = [op.measures.roofline_time_s or 0.0 for op in ops]
     longest = max(times, default=0.0)
     block = _block_finder(blocks)
@@ -315,8 +315,8 @@ def _points(
 
 def _point(
     index: int, op: OpResult, *, shape: str, module: str, size: float, along: float
-) -> Point:
-    return Point(
+) -> ChartPoint:
+    return ChartPoint(
         index=index,
         name=op.name,
         kind=op.kind,
@@ -355,8 +355,8 @@ def _expected(measures: Measures) -> dict[str, Any]:
     }
 
 
-def _whole(analysis: Analysis) -> Point:
-    return Point(
+def _whole(analysis: Analysis) -> ChartPoint:
+    return ChartPoint(
         name=analysis.model.name,
         kind="whole model",
         shape="star",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Move, Point, RooflineChart, decades, describe
+from gambrel.report.chart import ChartPoint, Move, RooflineChart, decades, describe
 from gambrel.report.options import Options
 from gambrel.report.roof_lines import MemoryRoof, RoofLine
 from gambrel.report.terminal import line, show
@@ -175,13 +175,13 @@ def _draw_move(canvas: _Canvas, axes: _Axes, move: Move) -> None:
     canvas.put(int(x0) // 2, int(y0) // 4, "○", _style(move.bound))
 
 
-def _draw_point(canvas: _Canvas, axes: _Axes, point: Point) -> None:
+def _draw_point(canvas: _Canvas, axes: _Axes, point: ChartPoint) -> None:
     key = "total" if point.index < 0 else point.bound
     column, row = _place(axes, point)
     canvas.put(column, row, _SYMBOL[key], "total" if key == "total" else _style(point.bound))
 
 
-def _place(axes: _Axes, point: Point) -> tuple[int, int]:
+def _place(axes: _Axes, point: ChartPoint) -> tuple[int, int]:
     """The cell of a point; margins are the outermost columns and the last row."""
     rate = point.drawn_flop_per_s
     if rate is not None:

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.answers import Profiled
-from gambrel.report.chart import Point, RooflineChart, describe, fitted, size_of
+from gambrel.report.chart import ChartPoint, RooflineChart, describe, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
@@ -62,7 +62,7 @@ def chart_of_overlay(
 
 
 def _with(
-    base: RooflineChart, drawn: Sequence[Point], analysis: Analysis, total_s: float | None
+    base: RooflineChart, drawn: Sequence[ChartPoint], analysis: Analysis, total_s: float | None
 ) -> RooflineChart:
     """The chart with measured dots, its star at the measured rate of the whole."""
     whole = rate(analysis.total.flops, total_s) if total_s else None
@@ -76,7 +76,7 @@ def _with(
     return fitted(chart)
 
 
-def _laid(at: Point, op: OpResult, time: float | None, longest: float) -> Point:
+def _laid(at: ChartPoint, op: OpResult, time: float | None, longest: float) -> ChartPoint:
     """The dot of an op at its measured rate, or where it is expected."""
     if not time:
         return msgspec.structs.replace(at, flop_per_s=None, note=at.note or "not measured")
@@ -90,7 +90,7 @@ def _laid(at: Point, op: OpResult, time: float | None, longest: float) -> Point:
     )
 
 
-def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
+def _measured(at: ChartPoint, point: RooflinePoint, longest: float) -> ChartPoint:
     """The dot at its measured rate; one without a measured time goes to the lower margin."""
     if not point.time_s:
         unseen = "" if at.margin else "bottom"

@@ -10,7 +10,7 @@ from typing import Final
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report import chart as description
-from gambrel.report.chart import NO_WORK, Point, describe
+from gambrel.report.chart import NO_WORK, ChartPoint, describe
 from gambrel.report.level_points import LevelChart, LevelPoint
 from gambrel.report.options import Options
 from gambrel.report.picture import Arrow, Axis, Chart, Curve, Dot, Key, Note
@@ -31,7 +31,7 @@ _NAMED_IDLE: Final = 8
 _MOST_RANGES: Final = 40
 
 #: Lines about a point.
-About = Callable[[Point], Iterable[str]]
+About = Callable[[ChartPoint], Iterable[str]]
 
 
 def pictures(analysis: Analysis, options: Options) -> tuple[Chart, ...]:
@@ -71,7 +71,7 @@ def picture_of(drawn: description.RooflineChart, about: About | None = None) -> 
     return _framed(drawn, dots=dots, links=links, legend=tuple(_legend(drawn)))
 
 
-def _is_idle(point: Point) -> bool:
+def _is_idle(point: ChartPoint) -> bool:
     """Whether it does nothing that a roofline shows: an op without FLOPs."""
     return point.margin == "left" and point.index >= 0 and point.note == NO_WORK
 
@@ -104,7 +104,7 @@ def _idle_place(drawn: description.RooflineChart) -> tuple[float, float]:
     return left * (right / left) ** x, low * (high / low) ** y
 
 
-def _shares(drawn: description.RooflineChart, point: Point) -> tuple[float, float]:
+def _shares(drawn: description.RooflineChart, point: ChartPoint) -> tuple[float, float]:
     """Where a dot stands, as shares of the frame."""
     (left, right), (low, high) = drawn.x_range, drawn.y_range
     x, y = place(drawn, point)
@@ -207,7 +207,7 @@ def _clear(drawn: description.RooflineChart, roof: RoofLine) -> float:
     return right
 
 
-def _dot(drawn: description.RooflineChart, point: Point, about: Iterable[str]) -> Dot:
+def _dot(drawn: description.RooflineChart, point: ChartPoint, about: Iterable[str]) -> Dot:
     whole = point.index < 0
     return Dot(
         at=place(drawn, point),
@@ -220,7 +220,7 @@ def _dot(drawn: description.RooflineChart, point: Point, about: Iterable[str]) -
     )
 
 
-def place(drawn: description.RooflineChart, point: Point) -> tuple[float, float]:
+def place(drawn: description.RooflineChart, point: ChartPoint) -> tuple[float, float]:
     """Coordinates of a point; at a margin it stands on the frame, hollow."""
     low, high = drawn.y_range
     x, y = point.arithmetic_intensity, point.drawn_flop_per_s
@@ -231,7 +231,7 @@ def place(drawn: description.RooflineChart, point: Point) -> tuple[float, float]
     return x, y
 
 
-def _threads(points: Sequence[Point]) -> Iterator[Curve]:
+def _threads(points: Sequence[ChartPoint]) -> Iterator[Curve]:
     """A line through the dots of one kernel, where it has several."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for p in points:
@@ -242,7 +242,7 @@ def _threads(points: Sequence[Point]) -> Iterator[Curve]:
             yield Curve(name="", points=tuple(sorted(places)), style="faint", color="grey")
 
 
-def _ranges(drawn: description.RooflineChart, points: Sequence[Point]) -> Iterator[Curve]:
+def _ranges(drawn: description.RooflineChart, points: Sequence[ChartPoint]) -> Iterator[Curve]:
     """Of the largest dots, the range of the expected rate and the way that is left to the roof."""
     known = [p for p in points if not p.measured and p.low_flop_per_s and p.arithmetic_intensity]
     for p in sorted(known, key=lambda p: -p.size)[:_MOST_RANGES]:
@@ -314,7 +314,7 @@ def _about_level(point: LevelPoint, i: int, analysis: Analysis) -> Iterator[str]
     yield f"rate with each level's own traffic: {format_si(point.flop_per_s, 'FLOP/s')}"
 
 
-def _named(point: Point) -> Iterator[str]:
+def _named(point: ChartPoint) -> Iterator[str]:
     yield point.name
     yield (
         f"{point.kind}, {point.bound}: {format_number(point.arithmetic_intensity)} FLOP/byte, "
@@ -324,7 +324,7 @@ def _named(point: Point) -> Iterator[str]:
         yield point.note
 
 
-def _about(point: Point, analysis: Analysis) -> Iterator[str]:
+def _about(point: ChartPoint, analysis: Analysis) -> Iterator[str]:
     """Everything about an op."""
     op = analysis.ops[point.index] if point.index >= 0 else None
     m = op.measures if op else analysis.total

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.outcomes import Simulation
-from gambrel.llm.serving.records import Choice, Plan, Point
+from gambrel.llm.serving.records import Choice, OperatingPoint, Plan
 from gambrel.llm.serving.split_records import SplitPlan
 from gambrel.report.blocks import (
     DataTable,
@@ -128,7 +128,7 @@ def _answer(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def engine_of(record: Point | Simulation | SplitPlan) -> str:
+def engine_of(record: OperatingPoint | Simulation | SplitPlan) -> str:
     """The engine, or those whose mean is shown."""
     return f"mean of {', '.join(record.mean_of)}" if record.mean_of else record.runtime
 
@@ -151,11 +151,11 @@ def _best(plan: Plan) -> DataTable:
     )
 
 
-def _split(point: Point) -> str:
+def _split(point: OperatingPoint) -> str:
     return "one device" if point.devices == 1 else str(point.sharding)
 
 
-def _in_flight(point: Point) -> str:
+def _in_flight(point: OperatingPoint) -> str:
     data = point.sharding.data
     return f"{point.batch:,}" if data == 1 else f"{data} x {point.batch:,}"
 
@@ -213,7 +213,7 @@ def _bound(choice: Choice) -> str:
     )
 
 
-def _limit(point: Point) -> str:
+def _limit(point: OperatingPoint) -> str:
     return {
         "memory": "as many as memory holds",
         "tpot": "more would miss the TPOT",
@@ -275,7 +275,7 @@ def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:
     }
 
 
-def _point(point: Point) -> dict[str, Any]:
+def _point(point: OperatingPoint) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(point),
         "layout": str(point.sharding),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.report.chart import Point, RooflineChart
+from gambrel.report.chart import ChartPoint, RooflineChart
 from gambrel.report.page.strings import Strings, number, numbers
 from gambrel.report.text import clean
 
@@ -45,7 +45,7 @@ def roofline_data(chart: RooflineChart, strings: Strings) -> dict[str, Any]:
     }
 
 
-def _columns(points: list[Point], strings: Strings) -> dict[str, Any]:
+def _columns(points: list[ChartPoint], strings: Strings) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: numbers(getattr(p, field) for p in points) for field, name in _NUMBERS.items()
     }
