@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from gambrel.capture.onnx.edges import Edge, Step
-from gambrel.capture.onnx.lowering.attention import ATTENTION, SCALED, TOKENS_FIRST
+from gambrel.capture.onnx.lowering.attention import ATTENTION, SCALED, TOKENS_FIRST, sizes_of
 from gambrel.capture.onnx.patterns.flow import Flow, successor
 from gambrel.capture.onnx.patterns.masks import Masks, Pairs
 from gambrel.capture.onnx.patterns.paths import back, is_closed, other
@@ -294,15 +294,9 @@ def _heads(sizes: dict[str, int], scores: _Scores) -> dict[str, int]:
     free = [n for n in _free_lengths(product, 1 - _keys_side(scores)) if n != 1] or [1]
     tokens = sizes["kv_len"] if sizes["kv_len"] in free else free[0]
     shared = batch[-1] if len(batch) > 1 else 1
-    return {
-        "batch": sizes["batches"] // max(shared, 1),
-        "heads": shared * (sizes["queries"] // max(tokens, 1)),
-        "kv_heads": shared,
-        "q_len": tokens,
-        "kv_len": sizes["kv_len"],
-        "head_dim": sizes["head_dim"],
-        "v_head_dim": sizes["v_head_dim"],
-    }
+    batches, heads = sizes["batches"] // max(shared, 1), sizes["queries"] // max(tokens, 1)
+    widths = (sizes["head_dim"], sizes["v_head_dim"])
+    return sizes_of(batches, shared * heads, shared, tokens, sizes["kv_len"], *widths)
 
 
 def _unscaled(flow: Flow, edge: Edge, product: Step) -> tuple[Edge, list[Step]]:

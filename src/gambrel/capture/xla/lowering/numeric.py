@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from gambrel.capture.onnx.lowering.attention import attention_sizes
+from gambrel.capture.onnx.lowering.attention import described_sizes
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.capture.xla.vocabulary import FUNCTIONS
 from gambrel.workload import Sizes
@@ -89,7 +89,7 @@ def softmax(op: NodeOperands) -> Lowered:
 @lowers(ATTENTION_BACKWARD)
 def attention_backward(op: NodeOperands) -> Lowered:
     """The gradient of the output, queries, keys, values, then what the forward pass kept."""
-    sizes, attrs = attention_sizes(op, bool(op.attr("mask")))
+    sizes, attrs = described_sizes(op, bool(op.attr("mask")))
     attrs["gradients"] = str(op.attr("gradients", "all"))
     return op.described("attention_backward", sizes, attrs)
 
