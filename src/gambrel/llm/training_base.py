@@ -20,6 +20,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import host_link
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.accounting import forward_flops
+from gambrel.llm.attention_kernels import with_scores
 from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.collectives import busiest, place
 from gambrel.llm.precision import Precisions
@@ -47,7 +48,6 @@ from gambrel.llm.training_time import (
     stack_of,
     step_s,
 )
-from gambrel.llm.unfused import with_scores
 from gambrel.workload import Workload
 
 #: Tokens of a sequence at which head and layers are compared.
