@@ -94,7 +94,7 @@ def main() -> None:
 def tuned(tools, here, plan) -> list[probes.Probe]:
     """The probes with loops in the variants that the search on this machine chose."""
     with arena(plan.dram_bytes) as large, arena(len(here.cpus) << 20) as words:
-        runner = cpu._Runner(tools, here, cpu.Effort(), plan, large, words)
+        runner = cpu._Runner(tools, here, cpu.TimingBudget(), plan, large, words)
         runner.tune()
     return runner.probes
 

@@ -25,16 +25,16 @@ DEEP = ((2048, 2048, 768), (1536, 1536, 768), (1024, 2048, 1024), (2048, 1024, 1
 LEAST_CALLS, LEAST_S, FINALISTS = 2, 10e-3, 3
 
 
-def plain() -> Iterator[library.Product]:
+def plain() -> Iterator[library.LibraryProduct]:
     """The grid."""
     shapes = [(n, n, n) for n in SIDES] + list(DEEP)
     kinds = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16}
     for dtype, kind in kinds.items():
         ways = [library._mm(kind, s, turned) for s in shapes for turned in (True, False)]
-        yield library.Product(name="torch mm", dtype=dtype, threads=0, ways=tuple(ways))
+        yield library.LibraryProduct(name="torch mm", dtype=dtype, threads=0, ways=tuple(ways))
     for dtype, kind in (("fp32", np.float32), ("fp64", np.float64)):
         ways = tuple(numpy_way(s, kind) for s in shapes)
-        yield library.Product(name="numpy matmul", dtype=dtype, threads=0, ways=ways)
+        yield library.LibraryProduct(name="numpy matmul", dtype=dtype, threads=0, ways=ways)
     for dtype in ("fp32", "bf16"):
         ways = tuple(
             library._convolution(kinds[dtype], (images, channels, side, window))
@@ -42,10 +42,10 @@ def plain() -> Iterator[library.Product]:
             for channels, side in ((64, 56), (128, 56), (128, 28), (256, 28), (256, 14), (512, 14))
             for window in (1, 3)
         )
-        yield library.Product(name="torch conv2d", dtype=dtype, threads=0, ways=ways)
+        yield library.LibraryProduct(name="torch conv2d", dtype=dtype, threads=0, ways=ways)
 
 
-def numpy_way(shape, kind) -> library.Way:
+def numpy_way(shape, kind) -> library.ProductLayout:
     m, n, k = shape
 
     def prepare():
@@ -54,7 +54,9 @@ def numpy_way(shape, kind) -> library.Way:
         out = np.empty((m, n), dtype=kind)
         return lambda: np.matmul(a, b, out=out)
 
-    return library.Way(label="x".join(map(str, shape)), flop=2.0 * m * n * k, prepare=prepare)
+    return library.ProductLayout(
+        label="x".join(map(str, shape)), flop=2.0 * m * n * k, prepare=prepare
+    )
 
 
 class Grid:

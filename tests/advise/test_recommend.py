@@ -2,9 +2,9 @@
 
 import pytest
 
-from gambrel.advise.below import below
 from gambrel.advise.explore import kinds_of
 from gambrel.advise.recommend import Recommendation, _worth, advise, attained_share, recommend
+from gambrel.advise.shortfall import below
 from gambrel.advise.whatif import with_change
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Bound

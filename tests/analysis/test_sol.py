@@ -13,7 +13,7 @@ from gambrel.analysis import Bound
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.compulsory import compulsory
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.device.model import Ceiling, Kind, MemoryLevel
+from gambrel.device.model import Ceiling, CeilingKind, MemoryLevel
 from gambrel.ops import Conventions
 from gambrel.workload import Op, Role, Tensor, Workload
 from tests.analysis.small import NOWHERE, device, host_fed, perceptron
@@ -99,10 +99,12 @@ def test_it_does_not_depend_on_the_runtime():
 
 
 def test_only_what_was_measured_proves_nothing():
-    memory = (MemoryLevel(name="DRAM", byte_per_s=10.0, kind=Kind.MEASURED),)
+    memory = (MemoryLevel(name="DRAM", byte_per_s=10.0, kind=CeilingKind.MEASURED),)
     found = analyze(perceptron(), device(memory=memory), FP16)
     assert found.sol.unknown[-1] == "memory"
-    reached = tuple(msgspec.structs.replace(c, kind=Kind.DEMONSTRATED) for c in device().ceilings)
+    reached = tuple(
+        msgspec.structs.replace(c, kind=CeilingKind.DEMONSTRATED) for c in device().ceilings
+    )
     assert not analyze(perceptron(), device(ceilings=reached), FP16).sol.proves
 
 

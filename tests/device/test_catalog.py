@@ -9,7 +9,7 @@ from scripts.catalog_checks import FORMULA_EXCEPTIONS, RIDGE_EXCEPTIONS, check_d
 from gambrel.device import catalog
 from gambrel.device.catalog import list_devices, load
 from gambrel.device.files import load_file
-from gambrel.device.model import Kind
+from gambrel.device.model import CeilingKind
 from gambrel.errors import FileFormatError, InputError
 
 #: (device, engine, dtype, dense FLOP/s, sparse FLOP/s or None)
@@ -191,9 +191,9 @@ def test_every_number_has_a_source_with_confidence_and_date():
 
 
 def test_derived_ceilings_are_marked():
-    assert load("epyc-9654").ceiling("vector", "fp32").kind is Kind.DERIVED
-    assert load("jetson-agx-orin-64gb").ceiling("matrix", "bf16").kind is Kind.DERIVED
-    assert load("h100-sxm5-80gb").ceiling("matrix", "fp16").kind is Kind.DATASHEET
+    assert load("epyc-9654").ceiling("vector", "fp32").kind is CeilingKind.DERIVED
+    assert load("jetson-agx-orin-64gb").ceiling("matrix", "bf16").kind is CeilingKind.DERIVED
+    assert load("h100-sxm5-80gb").ceiling("matrix", "fp16").kind is CeilingKind.DATASHEET
 
 
 def test_files_are_named_after_their_device():

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from gambrel.device.catalog import list_devices, load
 from gambrel.device.fastest import fastest, fastest_memory
 from gambrel.device.lookup import from_peaks
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.device.roofs import resolve
 from gambrel.dtypes import BITS
 from gambrel.errors import InputError, UnknownNameError
@@ -80,7 +80,7 @@ def test_mixed_operands_take_the_faster_one():
 def test_what_was_only_reached_proves_nothing():
     roof = fastest(load("snapdragon-8-gen-3"), "matrix", "int8")
     assert (roof.flop_per_s, roof.proves) == (47.5e12, False)
-    assert roof.parts[0].kind is Kind.DEMONSTRATED
+    assert roof.parts[0].kind is CeilingKind.DEMONSTRATED
     assert roof.note == "The rate is the best seen so far, not a limit."
     elite = fastest(load("snapdragon-x-elite"), "matrix", "fp16")
     assert (elite.flop_per_s, elite.proves) == (45e12, True)  # its int8 roof bounds it
@@ -99,10 +99,14 @@ def measured(rate):
         name="mine",
         ceilings=(
             Ceiling(
-                engine="matrix", dtype="bf16", flop_per_s=rate, kind=Kind.MEASURED, source=SELF
+                engine="matrix",
+                dtype="bf16",
+                flop_per_s=rate,
+                kind=CeilingKind.MEASURED,
+                source=SELF,
             ),
         ),
-        memory=(MemoryLevel(name="DRAM", byte_per_s=2e12, kind=Kind.MEASURED),),
+        memory=(MemoryLevel(name="DRAM", byte_per_s=2e12, kind=CeilingKind.MEASURED),),
     )
 
 

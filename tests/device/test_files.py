@@ -3,7 +3,7 @@
 import pytest
 
 from gambrel.device.files import MAX_BYTES, load_file
-from gambrel.device.model import Kind
+from gambrel.device.model import CeilingKind
 from gambrel.errors import FileFormatError
 
 MINIMAL = """
@@ -32,7 +32,7 @@ def test_a_minimal_file_is_a_device(tmp_path):
     device = read(tmp_path, MINIMAL)
     ceiling = device.ceiling("matrix", "fp16")
     assert ceiling.flop_per_s == 989e12
-    assert (ceiling.kind, ceiling.source.confidence) == (Kind.USER, "user")
+    assert (ceiling.kind, ceiling.source.confidence) == (CeilingKind.USER, "user")
     assert ceiling.source.title == "given in board.toml"
     dram = device.level("DRAM")
     assert (dram.capacity_bytes, dram.byte_per_s) == (85_899_345_920, 3.35e12)
@@ -73,7 +73,7 @@ confidence = "derived"
 """,
     )
     ceiling = device.ceiling("matrix", "int8")
-    assert (ceiling.source.date, ceiling.kind) == ("2024-05", Kind.DATASHEET)
+    assert (ceiling.source.date, ceiling.kind) == ("2024-05", CeilingKind.DATASHEET)
     assert (ceiling.sparse_flop_per_s, ceiling.sparse_source.confidence) == (52e12, "derived")
     assert (device.tdp_w, device.tdp_source.title) == (15.0, "Data sheet")
     assert device.links[0].byte_per_s == 3.94e9
@@ -90,7 +90,7 @@ def test_a_level_of_several_memories_and_a_demonstrated_rate(tmp_path):
     shared = device.level("L1")
     assert (shared.instance_bytes, shared.per_unit, shared.byte_per_clock) == (131072, 2, 64)
     assert shared.capacity_source.title == shared.bandwidth_source.title == "given in board.toml"
-    assert [c.kind for c in device.demonstrated] == [Kind.DEMONSTRATED]
+    assert [c.kind for c in device.demonstrated] == [CeilingKind.DEMONSTRATED]
     assert device.ceiling("matrix", "int8") is None  # no roof
 
 

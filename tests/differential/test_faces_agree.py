@@ -23,7 +23,7 @@ from gambrel.analysis.sweep import sweep
 from gambrel.capture.zoo import list_models
 from gambrel.capture.zoo import load as load_workload
 from gambrel.device.lookup import find, from_peaks
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.runtimes import on_device, takes
 from gambrel.runtimes import runtime as runtime_of
 
@@ -33,9 +33,11 @@ MEASURED = Device(
     name="a measured machine",
     category="cpu",
     ceilings=(
-        Ceiling(engine="any", dtype="fp32", flop_per_s=1.2e11, source=USER, kind=Kind.MEASURED),
+        Ceiling(
+            engine="any", dtype="fp32", flop_per_s=1.2e11, source=USER, kind=CeilingKind.MEASURED
+        ),
     ),
-    memory=(MemoryLevel(name="DRAM", byte_per_s=2.1e10, kind=Kind.MEASURED),),
+    memory=(MemoryLevel(name="DRAM", byte_per_s=2.1e10, kind=CeilingKind.MEASURED),),
 )
 NO_MEMORY = Device(
     id="no-memory",

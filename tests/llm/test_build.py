@@ -15,7 +15,7 @@ from gambrel.llm.build import build
 from gambrel.llm.config import read_config
 from gambrel.llm.kv import kv_cache
 from gambrel.llm.spec import Attention, Layer, LayerGroup, Mixture, Mlp, ModelSpec
-from gambrel.llm.step import Group, Step, chunks, decode, mixed, prefill, verify
+from gambrel.llm.step import ForwardPass, SequenceGroup, chunks, decode, mixed, prefill, verify
 from gambrel.ops import Conventions, Cost, OpView
 from gambrel.ops.matmul import touched_share
 from gambrel.workload import Op, Role, Symbol, Workload
@@ -236,12 +236,12 @@ def test_a_context_beyond_learned_positions_is_refused() -> None:
 )
 def test_absurd_steps(group: dict[str, int], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Step(groups=(Group(**group),))
+        ForwardPass(groups=(SequenceGroup(**group),))
 
 
 def test_steps_without_groups_and_chunks() -> None:
     with pytest.raises(InputError, match="at least one group"):
-        Step(groups=())
+        ForwardPass(groups=())
     with pytest.raises(InputError, match="chunk=0"):
         chunks(10, 0)
 

@@ -10,15 +10,15 @@ import pytest
 
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import InputError
+from gambrel.llm.attention_kernels import with_scores
 from gambrel.llm.known import spec_of
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 from gambrel.llm.training import train
+from gambrel.llm.training_activations import intermediates_of
 from gambrel.llm.training_base import forward_of
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.llm.training_written import intermediates_of
-from gambrel.llm.unfused import with_scores
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -26,4 +26,4 @@ def survey():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probes, "_MOST_DRAM", 64 << 20)
-        return cpu.survey(cpu.Effort(steps=3, warmup=0, rounds=2))
+        return cpu.survey(cpu.TimingBudget(steps=3, warmup=0, rounds=2))

@@ -8,7 +8,7 @@ import pytest
 from gambrel.cli import run
 from gambrel.device.files import load_file
 from gambrel.measure import cpu
-from gambrel.report.builders.peaks import LOW, Row, compare
+from gambrel.report.builders.peaks import LOW, CeilingRow, compare
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ def test_what_cannot_be_written_is_found_before_the_measurement(monkeypatch, cap
 
 def test_a_ceiling_is_low_below_four_fifths():
     rows = [
-        Row(ceiling="a", unit="B/s", measured=79.0, published=100.0),
-        Row(ceiling="b", unit="B/s", measured=80.0, published=100.0),
-        Row(ceiling="c", unit="B/s", measured=None, published=100.0),
+        CeilingRow(ceiling="a", unit="B/s", measured=79.0, published=100.0),
+        CeilingRow(ceiling="b", unit="B/s", measured=80.0, published=100.0),
+        CeilingRow(ceiling="c", unit="B/s", measured=None, published=100.0),
     ]
     assert [r.low for r in rows] == [True, False, False]
     assert [r.ratio for r in rows] == [0.79, LOW, None]

@@ -11,17 +11,17 @@ import pytest
 from gambrel.analysis.measures import Bound
 from gambrel.api.analyze import analyze
 from gambrel.device.files import load_file
-from gambrel.device.model import Kind
+from gambrel.device.model import CeilingKind
 from gambrel.errors import DeviceError
 from gambrel.measure import cpu, ir, native
 from gambrel.measure.arena import arena
 from gambrel.measure.convert import to_device, to_toml
 from gambrel.measure.loops import Variant
-from gambrel.measure.machine import Cache, Machine, this_machine
+from gambrel.measure.machine import Cache, HostMachine, this_machine
 from gambrel.measure.native import compiler
 from gambrel.measure.probes import CHUNK, Probe, suite
 from gambrel.measure.records import Measurement, Survey, summarize
-from gambrel.measure.stats import Figure
+from gambrel.measure.stats import SampledRate
 
 
 def test_every_level_is_measured_in_every_mix_with_one_and_all_threads(survey):
@@ -90,7 +90,7 @@ def test_a_short_survey_says_that_it_saw_a_moment_only():
 def test_a_slow_machine_has_fewer_rounds(monkeypatch):
     pytest.importorskip("llvmlite")
     monkeypatch.setattr(cpu, "_PATIENCE", 0.0)
-    found = cpu.survey(cpu.Effort(steps=1, warmup=0, rounds=9))
+    found = cpu.survey(cpu.TimingBudget(steps=1, warmup=0, rounds=9))
     assert {m.rounds for m in found.measurements} == {2}
     assert {m.samples for m in found.measurements} == {2}
 
@@ -106,7 +106,7 @@ def test_main_memory_is_walked_on_from_probe_to_probe(monkeypatch):
         return run(tools, jobs, cpus)
 
     monkeypatch.setattr(cpu.native, "run_in_turn", watched)
-    cpu.survey(cpu.Effort(steps=2, warmup=1, rounds=2))
+    cpu.survey(cpu.TimingBudget(steps=2, warmup=1, rounds=2))
     # Variants of loops take two slices each while they are compared, probes three.
     assert {count for _, count in seen} == {2, 3}
     used = 0
@@ -127,7 +127,7 @@ def test_every_loop_over_memory_says_how_it_was_written(survey):
 def test_without_time_for_a_search_loops_stay_as_they_are(monkeypatch):
     pytest.importorskip("llvmlite")
     monkeypatch.setattr(cpu, "_SEARCH_S", -1.0)
-    found = cpu.survey(cpu.Effort(steps=1, warmup=0, rounds=1))
+    found = cpu.survey(cpu.TimingBudget(steps=1, warmup=0, rounds=1))
     assert not any(m.tried for m in found.measurements)
     read = next(m for m in found.measurements if (m.resource, m.mix) == ("DRAM", "read"))
     assert read.variant == "16 vectors a turn, prefetch 512 B ahead"
@@ -150,7 +150,7 @@ def test_a_survey_survives_json(survey):
 
 def test_the_device_has_measured_ceilings_and_can_be_saved(survey, tmp_path):
     device = to_device(survey)
-    assert all(c.kind is Kind.MEASURED for c in device.ceilings)
+    assert all(c.kind is CeilingKind.MEASURED for c in device.ceilings)
     assert all(c.source.confidence == "measured" for c in device.ceilings)
     path = tmp_path / "lab.toml"
     path.write_text(to_toml(device), encoding="utf-8")
@@ -234,7 +234,7 @@ def test_wide_spread_is_said():
 
 
 def test_working_sets_follow_the_machines_own_caches():
-    machine = Machine(
+    machine = HostMachine(
         name="x",
         vendor="",
         cpus=(0, 1),
@@ -257,7 +257,7 @@ def test_working_sets_follow_the_machines_own_caches():
 
 
 def test_a_shared_cache_too_small_for_all_threads_is_unknown():
-    machine = Machine(
+    machine = HostMachine(
         name="x",
         vendor="",
         cpus=tuple(range(16)),
@@ -275,7 +275,7 @@ def test_a_shared_cache_too_small_for_all_threads_is_unknown():
 
 
 def taken(rate, *clocks):
-    figure = Figure(value=rate, median=rate, samples=1)
+    figure = SampledRate(value=rate, median=rate, samples=1)
     return [cpu._Take(figure=figure, clock_hz=clock) for clock in clocks]
 
 
@@ -311,7 +311,7 @@ def test_one_wrong_reading_does_not_count_among_right_ones():
 @pytest.mark.parametrize("off", [0.9, 1.0, 1.1])
 def test_the_clock_of_the_widest_core_measured_is_told(dtype, mix, per_cycle, off):
     """A Zen 5 at 4.2 GHz, per cycle as measured with a C reference; readings a tenth off count."""
-    kernel = ir.Kernel(name="k", text="", flops=1 if dtype else 0, moved=3)
+    kernel = ir.LoopKernel(name="k", text="", flops=1 if dtype else 0, moved=3)
     probe = dataclasses.replace(vector_probe(dtype), mix=mix, kernel=kernel, threads=1)
     combined = cpu._combine(probe, taken(per_cycle * 4.2e9, 4.2e9 * off))
     assert combined.clock_hz == 4.2e9 * off

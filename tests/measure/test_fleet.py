@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from gambrel.errors import InputError
-from gambrel.measure.fleet.again import confirmed
 from gambrel.measure.fleet.board import BoardState
 from gambrel.measure.fleet.compare import compared
 from gambrel.measure.fleet.links import pairs
@@ -21,6 +20,7 @@ from gambrel.measure.fleet.probe import FleetEffort, checkup
 from gambrel.measure.fleet.prometheus import textfile
 from gambrel.measure.fleet.records import Checkup, FleetFigure
 from gambrel.measure.fleet.reports import gathered, write_report
+from gambrel.measure.fleet.retest import confirmed
 from gambrel.measure.fleet.run import FleetAsker
 from gambrel.measure.fleet.shares import ThreadTimes
 from gambrel.report import render

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gambrel.measure import library
-from gambrel.measure.library import Product, Search, SearchTrial, Way
+from gambrel.measure.library import LibraryProduct, ProductLayout, Search, SearchTrial
 
 
 class Time:
@@ -26,11 +26,11 @@ def a_way(time, label, seconds, seen=None):
             seen.append(label)
         time.now += left.pop(0) if len(left) > 1 else left[0]
 
-    return Way(label=label, flop=1000.0, prepare=lambda: call)
+    return ProductLayout(label=label, flop=1000.0, prepare=lambda: call)
 
 
 def a_trial(time, *ways):
-    return SearchTrial(Product(name="p", dtype="fp32", threads=3, ways=ways), time)
+    return SearchTrial(LibraryProduct(name="p", dtype="fp32", threads=3, ways=ways), time)
 
 
 def test_the_best_way_stands_with_its_label():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.measure.stats import Figure, best_of, figure, over_rounds
+from gambrel.measure.stats import SampledRate, best_of, figure, over_rounds
 
 
 def test_the_rate_is_an_upper_quantile_of_the_slices():
@@ -19,14 +19,14 @@ def test_interrupted_slices_do_not_count():
 
 
 def test_the_best_round_stands_and_the_others_are_the_spread():
-    rounds = [Figure(value=v, median=v / 2, samples=5) for v in (80.0, 100.0, 90.0)]
+    rounds = [SampledRate(value=v, median=v / 2, samples=5) for v in (80.0, 100.0, 90.0)]
     best = best_of(rounds)
     assert (best.value, best.median, best.round) == (100.0, 50.0, 1)
     assert best.spread == pytest.approx(0.2)  # (100 - 80) / 100
 
 
 def figures(*values):
-    return [Figure(value=v, median=v - 1, samples=4) for v in values]
+    return [SampledRate(value=v, median=v - 1, samples=4) for v in values]
 
 
 def test_rounds_are_worth_the_mean_of_their_faster_half():

@@ -22,7 +22,7 @@ def machine(rate):
 
 
 def probe(resource, mix, chunks=1):
-    kernel = ir.Kernel(name="k", text="")
+    kernel = ir.LoopKernel(name="k", text="")
     return Probe(resource=resource, mix=mix, kernel=kernel, threads=1, chunks=chunks)
 
 

@@ -18,7 +18,7 @@ from gambrel.analysis.measures import (
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.result import Analysis, Group, ModelInfo, OpResult
 from gambrel.analysis.sol import Sol
-from gambrel.device.model import Ceiling, Device, Fact, Kind, Link, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, Fact, Link, MemoryLevel, Source
 
 SHEET = Source(
     title="Round Numbers datasheet <rev. 1>",
@@ -51,7 +51,7 @@ DEVICE = Device(
             dtype="fp32",
             flop_per_s=10e12,
             source=SHEET,
-            kind=Kind.MEASURED,
+            kind=CeilingKind.MEASURED,
             note="at the boost clock",
         ),
     ),

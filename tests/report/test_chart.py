@@ -10,15 +10,15 @@ import pytest
 
 from gambrel.analysis.measures import EngineWork
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import BOUND_COLORS, SHAPES, Chart, Point, decades, describe
+from gambrel.report.chart import BOUND_COLORS, SHAPES, ChartPoint, RooflineChart, decades, describe
 from tests.report import samples
 
 
-def named(chart: Chart, name: str) -> Point:
+def named(chart: RooflineChart, name: str) -> ChartPoint:
     return next(p for p in chart.points if p.name == name)
 
 
-def roof_at(chart: Chart, intensity: float) -> float | None:
+def roof_at(chart: RooflineChart, intensity: float) -> float | None:
     """The highest rate that the used roofs allow at an intensity; None without any."""
     peak = max((r.peak_flop_per_s for r in chart.roofs if r.used), default=math.inf)
     slope = max((m.byte_per_s for m in chart.memory_roofs if m.used), default=math.inf)

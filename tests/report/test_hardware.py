@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gambrel.device.catalog import list_devices
 from gambrel.device.listing import Filter, list_rows
-from gambrel.device.model import Ceiling, Device, Kind, Link, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, Link, MemoryLevel, Source
 from gambrel.report import Options, render
 from gambrel.report.answers import Devices, Sheet
 
@@ -50,7 +50,7 @@ BOARD = Device(
             flop_per_s=150e12,
             source=SHEET,
             accumulate="fp16",
-            kind=Kind.DERIVED,
+            kind=CeilingKind.DERIVED,
             note="sums in half precision",
         ),
         Ceiling(engine="vector", dtype="fp32", flop_per_s=10e12, source=PRESS),

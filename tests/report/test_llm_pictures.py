@@ -23,7 +23,7 @@ from gambrel.report import check_file, render, write
 from gambrel.report.answers import Pictures
 from gambrel.report.llm_pictures import layer_type, pictures
 from gambrel.report.page import page_data
-from gambrel.report.picture import CURVES, Axis, Bar, Bars, Chart, Curve, Level, formatted
+from gambrel.report.picture import CURVES, Axis, Bar, Bars, Chart, Curve, ReferenceLine, formatted
 from gambrel.report.serving_chart import pareto
 from gambrel.report.svg import draw, draw_file, spread
 
@@ -64,7 +64,7 @@ def test_the_star_lies_on_its_curve(decode: Analysis) -> None:
     assert chart.mark == (16, decode.total.arithmetic_intensity)
     own = next(c for c in chart.curves if c.name == "2,048 tokens")
     assert dict(own.points)[16.0] == pytest.approx(decode.total.arithmetic_intensity, rel=1e-9)
-    assert chart.levels == (Level(name="ridge", value=decode.total.ridge_point or 0),)
+    assert chart.levels == (ReferenceLine(name="ridge", value=decode.total.ridge_point or 0),)
 
 
 def test_intensity_by_hand(decode: Analysis) -> None:
@@ -198,7 +198,7 @@ def test_names_are_text_only() -> None:
         x=Axis(title="x"),
         y=Axis(title=HOSTILE[:30]),
         curves=(Curve(name=HOSTILE, points=((1, 1), (2, 3))),),
-        levels=(Level(name=HOSTILE, value=2),),
+        levels=(ReferenceLine(name=HOSTILE, value=2),),
     )
     bars = Bars(
         title=HOSTILE, about="", unit="s", series=(HOSTILE,),

@@ -17,7 +17,7 @@ from gambrel.analysis.samples import PROFILED, Known, place
 from gambrel.device.lookup import from_peaks
 from gambrel.errors import FileFormatError, GambrelError
 from gambrel.traces.devices import roofs_for
-from gambrel.traces.ncu.numbers import Evidence
+from gambrel.traces.ncu.numbers import LocaleEvidence
 from gambrel.traces.ncu.reader import from_text
 from tests.traces.ncu_files import (
     LAYOUTS,
@@ -522,7 +522,7 @@ class TestChip:
 
 
 def locale_of(cells):
-    evidence = Evidence("f")
+    evidence = LocaleEvidence("f")
     for text, whole in cells:
         evidence.note(text, whole)
     return evidence.locale()

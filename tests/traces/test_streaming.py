@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from gambrel.errors import FileFormatError
-from gambrel.traces import collected, read, source
+from gambrel.traces import launches, read, source
 from gambrel.traces.ncu import reader
 from gambrel.traces.ncu.reader import from_text
 from tests.traces.ncu_files import LAYOUTS, Kernel, dram, fp32, time_ns, write
@@ -77,7 +77,7 @@ def test_a_second_process_that_shows_late(layout):
 def test_very_many_launches_are_added_up(layout, monkeypatch):
     text = write(kernels(90), layout)
     whole = from_text(text, "f.csv")
-    monkeypatch.setattr(collected, "MOST_SINGLE", 20)
+    monkeypatch.setattr(launches, "MOST_SINGLE", 20)
     added = from_text(text, "f.csv")
     assert len(whole.launches) == 90
     assert len(added.launches) < 30
@@ -89,7 +89,7 @@ def test_very_many_launches_are_added_up(layout, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(collected, "MOST_SINGLE", 100)
+    monkeypatch.setattr(launches, "MOST_SINGLE", 100)
     path = tmp_path / "k.csv"
 
     def peak(count):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gambrel.analysis.samples import Known
 from gambrel.errors import FileFormatError, GambrelError, InputError
-from gambrel.traces import collected, read
+from gambrel.traces import launches, read
 from gambrel.traces.devices import roofs_for
-from gambrel.traces.given import with_flops, with_precision
+from gambrel.traces.user_work import with_flops, with_precision
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ class TestRocprof:
         assert len(read([first, first]).launches) == 4
 
     def test_many_launches_are_added_up(self, write, monkeypatch):
-        monkeypatch.setattr(collected, "MOST_SINGLE", 10)
+        monkeypatch.setattr(launches, "MOST_SINGLE", 10)
         head = "Kernel_Name,Start_Timestamp,End_Timestamp,SQ_INSTS_VALU_ADD_F32\n"
         samples = read(write(head + "".join(f"k{i % 3},0,1000,1\n" for i in range(100))))
         assert len(samples.launches) <= 10

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from gambrel.advise.links import StorageLinks
 from gambrel.errors import InputError
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 
@@ -70,17 +70,12 @@ def spells_out_attention(workload: Workload) -> bool:
 
 
 class _Flow:
-    """Who writes and who reads each storage."""
+    """The ways through a workload from and to a softmax."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
-        self._writer: dict[int, int] = {}
-        self._readers: dict[int, list[int]] = defaultdict(list)
-        for index, op in enumerate(workload.ops):
-            for storage in {self._storage(i) for i in op.inputs}:
-                self._readers[storage].append(index)
-            for i in op.outputs:
-                self._writer[self._storage(i)] = index
+        links = StorageLinks(workload)
+        self._storage, self._writer, self._readers = links.storage, links.writer, links.readers
         self._kept = {self._storage(i) for i in workload.outputs}
 
     def at(self, softmax: int) -> _Found | None:
@@ -115,9 +110,6 @@ class _Flow:
 
     def _ops(self, *groups: list[int]) -> list[Op]:
         return [self._workload.ops[i] for group in groups for i in group]
-
-    def _storage(self, tensor: int) -> int:
-        return self._workload.tensors[tensor].storage
 
     def _upwards(self, softmax: int) -> list[int] | None:
         """The ops from the softmax back to the product that makes the scores."""

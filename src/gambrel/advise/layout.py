@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 import msgspec
 
+from gambrel.advise.links import StorageLinks
 from gambrel.errors import InputError
 from gambrel.workload import Op, Role, Workload
 
@@ -85,20 +85,14 @@ def has_layout_copies(workload: Workload) -> bool:
 def _layout_copies(workload: Workload) -> frozenset[int]:
     if not any(op.kind == "convolution" for op in workload.ops):
         return frozenset()
-    writer: dict[int, int] = {}
-    readers: dict[int, list[int]] = defaultdict(list)
-    for index, op in enumerate(workload.ops):
-        for i in op.inputs:
-            readers[workload.tensors[i].storage].append(index)
-        for i in op.outputs:
-            writer[workload.tensors[i].storage] = index
+    links = StorageLinks(workload)
     found = set()
     for index, op in enumerate(workload.ops):
         if not _is_layout_copy(workload, op):
             continue
         source, target = (workload.tensors[op.inputs[0]], workload.tensors[op.outputs[0]])
-        above = _above(workload, writer, source.storage)
-        below = _below(workload, readers, target.storage)
+        above = _above(workload, links.writer, source.storage)
+        below = _below(workload, links.readers, target.storage)
         if above == "convolution" or "convolution" in below:
             found.add(index)
     return frozenset(found)

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import msgspec
 
-from gambrel.advise.below import Below, below
 from gambrel.advise.changes import (
     CATALOGUE,
     Effort,
@@ -19,6 +18,7 @@ from gambrel.advise.changes import (
 from gambrel.advise.explore import Changes, Explorer, kinds_of
 from gambrel.advise.fitting import fitting
 from gambrel.advise.fleet import Point
+from gambrel.advise.shortfall import Below, below
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis

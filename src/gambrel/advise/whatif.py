@@ -60,7 +60,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return _seconds(self.after) - _seconds(self.before)
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class TotalPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The whole on one side.
 
     Attributes:
@@ -103,8 +103,8 @@ class WhatIf(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     model: str
     changes: tuple[str, ...]
     about: str
-    before: Point
-    after: Point
+    before: TotalPoint
+    after: TotalPoint
     gain: float | None
     gain_kind: str
     kinds: tuple[Difference, ...]
@@ -160,7 +160,7 @@ def what_if(before: Analysis, after: Analysis, changes: Sequence[str]) -> WhatIf
     )
 
 
-def _gain(before: Point, after: Point) -> tuple[float | None, str]:
+def _gain(before: TotalPoint, after: TotalPoint) -> tuple[float | None, str]:
     expected = before.total.expected_time_s, after.total.expected_time_s
     bounds = before.total.roofline_time_s, after.total.roofline_time_s
     if expected[0] is not None and expected[1] is not None:
@@ -172,8 +172,8 @@ def _gain(before: Point, after: Point) -> tuple[float | None, str]:
     return (was / before.items) / (then / after.items) if then else None, kind
 
 
-def _point(analysis: Analysis) -> Point:
-    return Point(
+def _point(analysis: Analysis) -> TotalPoint:
+    return TotalPoint(
         hardware=analysis.hardware.id,
         precision=analysis.model.precision,
         runtime=analysis.runtime,

@@ -22,7 +22,7 @@ _MOST_VALUES: Final = 1_000_000
 _BARE: Final = re.compile(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*$")
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class FieldType(msgspec.Struct, frozen=True, kw_only=True):
     """A type of value.
 
     Attributes:
@@ -39,7 +39,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     metavar: str
     schema: Mapping[str, Any]
-    read: Callable[[Any, Kind, str], Any]
+    read: Callable[[Any, FieldType, str], Any]
     unit: str = ""
     choices: tuple[str, ...] = ()
     least: int = 1
@@ -66,7 +66,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         split: Whether a comma divides several values in a text.
     """
 
-    kind: Kind
+    kind: FieldType
     help: str
     group: str
     verbs: frozenset[str]
@@ -163,7 +163,7 @@ def _split(text: str) -> list[str]:
 
 
 def _range(
-    text: str, kind: Kind, label: str, end: Callable[..., int] | None = None
+    text: str, kind: FieldType, label: str, end: Callable[..., int] | None = None
 ) -> Iterable[int]:
     """``1:256``, ``1:256:5`` and, each value a multiple of the one before, ``1:256:x2``.
 
@@ -194,11 +194,11 @@ def _refuse(label: str, value: object, wanted: str) -> NoReturn:
     raise InputError(f"{label}: {shown(value)} is not {wanted}.")
 
 
-def _any(value: Any, _: Kind, __: str) -> Any:
+def _any(value: Any, _: FieldType, __: str) -> Any:
     return value
 
 
-def _text(value: Any, kind: Kind, label: str) -> str:
+def _text(value: Any, kind: FieldType, label: str) -> str:
     if isinstance(value, PathLike):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
@@ -208,11 +208,11 @@ def _text(value: Any, kind: Kind, label: str) -> str:
     return value.strip()
 
 
-def _such(kind: Kind) -> str:
+def _such(kind: FieldType) -> str:
     return f", e.g. {kind.example}" if kind.example else ""
 
 
-def _flag(value: Any, _: Kind, label: str) -> bool:
+def _flag(value: Any, _: FieldType, label: str) -> bool:
     if not isinstance(value, bool):
         _refuse(label, value, "True or False")
     return value
@@ -225,7 +225,7 @@ def _whole_text(text: str, label: str, least: int = 1) -> int:
     return int(text[:20])
 
 
-def _whole(value: Any, kind: Kind, label: str) -> int:
+def _whole(value: Any, kind: FieldType, label: str) -> int:
     found = _whole_text(value, label, kind.least) if isinstance(value, str) else value
     if isinstance(found, bool) or not hasattr(found, "__index__") or int(found) < kind.least:
         _refuse(label, value, f"a whole number of at least {kind.least}")
@@ -234,7 +234,7 @@ def _whole(value: Any, kind: Kind, label: str) -> int:
     return int(found)
 
 
-def _tokens(value: Any, kind: Kind, label: str) -> int:
+def _tokens(value: Any, kind: FieldType, label: str) -> int:
     """8192, ``"8192"``, ``"8k"`` (8 x 1,024) or ``"1M"`` (1,024 x 1,024)."""
     if not isinstance(value, str):
         return _whole(value, kind, label)
@@ -247,7 +247,7 @@ def _tokens(value: Any, kind: Kind, label: str) -> int:
     return int(number)
 
 
-def _number(value: Any, kind: Kind, label: str) -> float:
+def _number(value: Any, kind: FieldType, label: str) -> float:
     """A plain number that is not negative; a share is at most 1."""
     most = 1.0 if kind.metavar == "SHARE" else math.inf
     wanted = "a share between 0 and 1" if kind.metavar == "SHARE" else "a number of at least 0"
@@ -260,7 +260,7 @@ def _number(value: Any, kind: Kind, label: str) -> float:
     return found
 
 
-def _quantity(value: Any, kind: Kind, label: str) -> float:
+def _quantity(value: Any, kind: FieldType, label: str) -> float:
     """A text with its unit, or a number in the SI unit."""
     if isinstance(value, str):
         if not value.strip():
@@ -285,7 +285,7 @@ def _quantity(value: Any, kind: Kind, label: str) -> float:
     return found
 
 
-def _sizes(value: Any, kind: Kind, label: str) -> dict[str, int]:
+def _sizes(value: Any, kind: FieldType, label: str) -> dict[str, int]:
     """Name → whole number, from a mapping or from texts NAME=NUMBER; None values are left out.
 
     Several numbers (``steps=20,50`` or ``steps=10:50:10``) are a tuple, which a sweep takes.
@@ -297,7 +297,7 @@ def _sizes(value: Any, kind: Kind, label: str) -> dict[str, int]:
     }
 
 
-def _one_or_more(value: Any, kind: Kind, label: str) -> Any:
+def _one_or_more(value: Any, kind: FieldType, label: str) -> Any:
     if isinstance(value, str) and re.search(r"[,:]", value):
         parts = [
             p
@@ -313,7 +313,7 @@ def _one_or_more(value: Any, kind: Kind, label: str) -> Any:
     return tuple(_whole(part, kind, label) for part in parts)
 
 
-def _prices(value: Any, _: Kind, label: str) -> dict[str, float]:
+def _prices(value: Any, _: FieldType, label: str) -> dict[str, float]:
     """Device → price; a price without a device is that of all, under ``""``."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = {"": value}
@@ -363,14 +363,14 @@ def _pair(text: Any, label: str, form: str, example: str) -> tuple[str, Any]:
     return name.strip(), number.strip()
 
 
-def _shape(value: Any, _: Kind, label: str) -> ExampleInput:
+def _shape(value: Any, _: FieldType, label: str) -> ExampleInput:
     return parse_input(value, label)
 
 
 _NO_MODEL: Final = (int, float, complex, bytes, bytearray, list, tuple, set, frozenset, type)
 
 
-def _model(value: Any, _: Kind, label: str) -> Any:
+def _model(value: Any, _: FieldType, label: str) -> Any:
     """A name or a path as a text; anything else is for the readers of models."""
     named = str(value) if isinstance(value, (str, PathLike)) else "object"
     if isinstance(value, _NO_MODEL) or not named.strip():
@@ -378,40 +378,40 @@ def _model(value: Any, _: Kind, label: str) -> Any:
     return value
 
 
-def _deployment(value: Any, _: Kind, label: str) -> Any:
+def _deployment(value: Any, _: FieldType, label: str) -> Any:
     from gambrel.analysis.deployment import read_deployment
 
     return read_deployment(value, label)
 
 
-def _hardware(value: Any, _: Kind, label: str) -> Any:
+def _hardware(value: Any, _: FieldType, label: str) -> Any:
     named = isinstance(value, (str, PathLike)) and str(value).strip()
     if named or hasattr(value, "ceilings") or hasattr(value, "to_device"):
         return value
     _refuse(label, value, "a device: give a name, a .toml file, a Device or measured peaks")
 
 
-def whole(unit: str, least: int = 1) -> Kind:
+def whole(unit: str, least: int = 1) -> FieldType:
     """A count."""
     schema = {"type": "integer", "minimum": least, "maximum": MOST}
-    return Kind(metavar="N", schema=schema, read=_whole, unit=unit, least=least)
+    return FieldType(metavar="N", schema=schema, read=_whole, unit=unit, least=least)
 
 
-def tokens(least: int = 1) -> Kind:
+def tokens(least: int = 1) -> FieldType:
     """A count of tokens, ``"8k"`` is 8,192."""
     schema = {"type": ["integer", "string"]}
-    return Kind(metavar="TOKENS", schema=schema, read=_tokens, unit="tokens", least=least)
+    return FieldType(metavar="TOKENS", schema=schema, read=_tokens, unit="tokens", least=least)
 
 
-def number(unit: str) -> Kind:
+def number(unit: str) -> FieldType:
     """A number that is not negative."""
     schema = {"type": "number", "minimum": 0}
-    return Kind(metavar="X", schema=schema, read=_number, unit=unit)
+    return FieldType(metavar="X", schema=schema, read=_number, unit=unit)
 
 
-def quantity(name: str, unit: str, example: str, *, bare: bool = False) -> Kind:
+def quantity(name: str, unit: str, example: str, *, bare: bool = False) -> FieldType:
     """A text with a unit, or a number in the SI unit."""
-    return Kind(
+    return FieldType(
         metavar=example.split(maxsplit=1)[0],
         schema={"type": ["string", "number"], "examples": [example]},
         read=_quantity,
@@ -422,43 +422,43 @@ def quantity(name: str, unit: str, example: str, *, bare: bool = False) -> Kind:
     )
 
 
-def choice(*choices: str) -> Kind:
+def choice(*choices: str) -> FieldType:
     """One of some texts."""
     schema = {"type": "string", "enum": list(choices)}
-    return Kind(metavar="|".join(choices), schema=schema, read=_text, choices=choices)
+    return FieldType(metavar="|".join(choices), schema=schema, read=_text, choices=choices)
 
 
-def named_numbers(metavar: str, unit: str) -> Kind:
+def named_numbers(metavar: str, unit: str) -> FieldType:
     """A mapping of names to whole numbers."""
     values = {"type": "integer", "minimum": 1}
     schema = {"type": "object", "additionalProperties": values}
-    return Kind(metavar=metavar, schema=schema, read=_sizes, unit=unit)
+    return FieldType(metavar=metavar, schema=schema, read=_sizes, unit=unit)
 
 
 _STRING: Final = {"type": "string"}
-ANY: Final = Kind(metavar="NAME", schema=_STRING, read=_any)
-TEXT: Final = Kind(metavar="NAME", schema=_STRING, read=_text)
-FLAG: Final = Kind(metavar="", schema={"type": "boolean"}, read=_flag)
-SHARE: Final = Kind(
+ANY: Final = FieldType(metavar="NAME", schema=_STRING, read=_any)
+TEXT: Final = FieldType(metavar="NAME", schema=_STRING, read=_text)
+FLAG: Final = FieldType(metavar="", schema={"type": "boolean"}, read=_flag)
+SHARE: Final = FieldType(
     metavar="SHARE",
     schema={"type": "number", "minimum": 0, "maximum": 1},
     read=_number,
     unit="1",
 )
-PRICES: Final = Kind(
+PRICES: Final = FieldType(
     metavar="[DEVICE=]X",
     schema={"type": "object", "additionalProperties": {"type": "number"}},
     read=_prices,
     unit="currency",
 )
-SHAPE: Final = Kind(
+SHAPE: Final = FieldType(
     metavar="[NAME:]SHAPE[:DTYPE]",
     schema={"type": ["array", "string"], "items": {"type": "integer"}},
     read=_shape,
 )
-MODEL: Final = Kind(metavar="MODEL", schema=_STRING, read=_model)
-DEPLOYMENT: Final = Kind(metavar="FILE|COMMAND", schema=_STRING, read=_deployment)
-HARDWARE: Final = Kind(metavar="DEVICE", schema=_STRING, read=_hardware)
+MODEL: Final = FieldType(metavar="MODEL", schema=_STRING, read=_model)
+DEPLOYMENT: Final = FieldType(metavar="FILE|COMMAND", schema=_STRING, read=_deployment)
+HARDWARE: Final = FieldType(metavar="DEVICE", schema=_STRING, read=_hardware)
 TIME: Final = quantity("time", "s", "10ms")
 RATE: Final = quantity("rate", "FLOP/s", "989T", bare=True)
 BANDWIDTH: Final = quantity("bandwidth", "byte/s", "3.35T", bare=True)

@@ -15,7 +15,7 @@ from gambrel.device.roofs import default_precision, resolve, stand_in
 from gambrel.dtypes import GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
-from gambrel.runtimes import Chosen, Runtime, choose, runtime, takes
+from gambrel.runtimes import Runtime, RuntimeChoice, choose, runtime, takes
 from gambrel.workload import Role, Tensor, Workload, once
 
 
@@ -57,7 +57,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
     precision: str
     precision_reason: str
-    runtime: Chosen
+    runtime: RuntimeChoice
 
 
 def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved:

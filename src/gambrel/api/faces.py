@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from gambrel.analysis.asked import remember
 from gambrel.analysis.fields import Field
+from gambrel.analysis.provenance import remember
 from gambrel.analysis.question import Question, ask, fields_of
 from gambrel.errors import InputError
 

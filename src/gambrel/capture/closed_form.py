@@ -18,7 +18,7 @@ from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
 from gambrel.llm.sharded import as_served
 from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
-from gambrel.llm.step import Step, decode, prefill
+from gambrel.llm.step import ForwardPass, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
 
 PREFILL: Final = "prefill"
@@ -114,7 +114,7 @@ def workload_of_spec(
 
 def step_of(
     spec: ModelSpec, phase: str | None, sizes: Mapping[str, int | None], *, fixed: bool
-) -> Step:
+) -> ForwardPass:
     """The step of a phase, with its symbols.
 
     Args:
@@ -200,7 +200,7 @@ def _phase(spec: ModelSpec, phase: str | None) -> str | None:
     return phase
 
 
-def _step(phase: str | None, sizes: Mapping[str, Dim]) -> Step:
+def _step(phase: str | None, sizes: Mapping[str, Dim]) -> ForwardPass:
     if phase == DECODE:
         return replace(decode(sizes["batch"], sizes["context"]), source=sizes.get("seq", 0))
     if phase == PREFILL:

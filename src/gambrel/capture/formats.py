@@ -15,7 +15,7 @@ import msgspec
 from gambrel.capture import readers
 from gambrel.capture.files import identify as tests
 from gambrel.capture.files.identify import FileKind, FileProbe
-from gambrel.capture.request import Request, Resolved
+from gambrel.capture.request import Request, ResolvedModel
 
 
 class FileFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class FileFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: FileKind
     sniff: Callable[[FileProbe], bool]
-    reader: Callable[[Path, Request], Resolved]
+    reader: Callable[[Path, Request], ResolvedModel]
     suffixes: tuple[str, ...]
     extra: str = ""
     runs: bool = False

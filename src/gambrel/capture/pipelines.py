@@ -11,7 +11,7 @@ from gambrel.workload import Workload
 from gambrel.workload.model import WorkloadSummary
 
 if TYPE_CHECKING:
-    from gambrel.llm.pipelines.known import Pipeline
+    from gambrel.llm.pipelines.catalog import Pipeline
 
 
 def find(name: str) -> Pipeline | None:
@@ -19,7 +19,7 @@ def find(name: str) -> Pipeline | None:
     keys = {zoo.key_of(name), zoo.key_of(name.rpartition("/")[2])}
     if keys & zoo.keys():
         return None  # before the pipelines are loaded
-    from gambrel.llm.pipelines.known import PIPELINES
+    from gambrel.llm.pipelines.catalog import PIPELINES
 
     for pipeline in PIPELINES.values():
         if keys & {zoo.key_of(n) for n in (pipeline.name, *pipeline.aliases)}:
@@ -41,14 +41,14 @@ def load(pipeline: Pipeline, sizes: Mapping[str, int | None], phase: str | None)
     """
     if phase is not None:
         raise InputError(f"{pipeline.name} has no phase {phase!r}; it has one run over its steps.")
-    from gambrel.llm.pipelines.known import build
+    from gambrel.llm.pipelines.catalog import build
 
     return build(pipeline, sizes, zoo.load)
 
 
 def summaries() -> tuple[WorkloadSummary, ...]:
     """What `gambrel models list` shows of them."""
-    from gambrel.llm.pipelines.known import PIPELINES
+    from gambrel.llm.pipelines.catalog import PIPELINES
 
     return tuple(
         WorkloadSummary(

@@ -5,85 +5,85 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gambrel.capture.request import Request, Resolved, refuse_inputs
+from gambrel.capture.request import Request, ResolvedModel, refuse_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError
 from gambrel.workload import Workload
 
 
-def from_pt2(path: Path, _: Request) -> Resolved:
+def from_pt2(path: Path, _: Request) -> ResolvedModel:
     """An exported program of torch."""
     from gambrel.capture.files.pt2 import read_pt2
 
-    return Resolved(workload=read_pt2(path))
+    return ResolvedModel(workload=read_pt2(path))
 
 
-def from_onnx(path: Path, request: Request) -> Resolved:
+def from_onnx(path: Path, request: Request) -> ResolvedModel:
     """An ONNX model."""
     from gambrel.capture.onnx.reader import read_onnx
 
-    return Resolved(workload=read_onnx(path, request.sizes))
+    return ResolvedModel(workload=read_onnx(path, request.sizes))
 
 
-def from_tflite(path: Path, request: Request) -> Resolved:
+def from_tflite(path: Path, request: Request) -> ResolvedModel:
     """A TFLite (LiteRT) model."""
     from gambrel.capture.tflite.reader import read_tflite
 
-    return Resolved(workload=read_tflite(path, request.sizes))
+    return ResolvedModel(workload=read_tflite(path, request.sizes))
 
 
-def from_openvino(path: Path, request: Request) -> Resolved:
+def from_openvino(path: Path, request: Request) -> ResolvedModel:
     """An OpenVINO IR: the .xml."""
     from gambrel.capture.openvino.reader import read_openvino
 
-    return Resolved(workload=read_openvino(path, request.sizes))
+    return ResolvedModel(workload=read_openvino(path, request.sizes))
 
 
-def from_keras(path: Path, request: Request) -> Resolved:
+def from_keras(path: Path, request: Request) -> ResolvedModel:
     """A Keras archive."""
     from gambrel.capture.keras.reader import read_keras
 
-    return Resolved(workload=read_keras(path, request.sizes))
+    return ResolvedModel(workload=read_keras(path, request.sizes))
 
 
-def from_coreml(path: Path, _: Request) -> Resolved:
+def from_coreml(path: Path, _: Request) -> ResolvedModel:
     """A Core ML model: a package, or the file in it."""
     from gambrel.capture.coreml.reader import read_coreml
 
-    return Resolved(workload=read_coreml(path))
+    return ResolvedModel(workload=read_coreml(path))
 
 
-def from_stablehlo(path: Path, request: Request) -> Resolved:
+def from_stablehlo(path: Path, request: Request) -> ResolvedModel:
     """A module of StableHLO."""
     from gambrel.capture.xla.reader import read_stablehlo
 
-    return Resolved(workload=read_stablehlo(path, request.sizes))
+    return ResolvedModel(workload=read_stablehlo(path, request.sizes))
 
 
-def from_hlo(path: Path, request: Request) -> Resolved:
+def from_hlo(path: Path, request: Request) -> ResolvedModel:
     """A dump of XLA."""
     from gambrel.capture.xla.reader import read_hlo
 
-    return Resolved(workload=read_hlo(path, request.sizes))
+    return ResolvedModel(workload=read_hlo(path, request.sizes))
 
 
-def from_config(path: Path, request: Request) -> Resolved:
+def from_config(path: Path, request: Request) -> ResolvedModel:
     """The configuration of a model of Hugging Face."""
     import json
 
     return of_config(json.loads(path.read_text(encoding="utf-8")), request)
 
 
-def from_gguf(path: Path, request: Request) -> Resolved:
+def from_gguf(path: Path, request: Request) -> ResolvedModel:
     """A GGUF file: header only."""
     from gambrel.capture.gguf import workload_from_gguf
 
     found = workload_from_gguf(
         path, phase=request.phase, sizes=request.sizes, precision=request.precision
     )
-    return Resolved(workload=found)
+    return ResolvedModel(workload=found)
 
 
-def from_checkpoint(path: Path, request: Request) -> Resolved:
+def from_checkpoint(path: Path, request: Request) -> ResolvedModel:
     """A checkpoint, read as data; run only where the user says so."""
     from gambrel.capture.files.checkpoint import match_checkpoint
 
@@ -106,27 +106,27 @@ def from_checkpoint(path: Path, request: Request) -> Resolved:
     matched = match_checkpoint(path, run if request.trust else None)
     if not ran:
         refuse_inputs(f"{path.name} is {matched.workload.name}, a built-in model", request)
-    return Resolved(workload=matched.workload, notes=matched.notes)
+    return ResolvedModel(workload=matched.workload, notes=matched.notes)
 
 
-def from_workload(path: Path, _: Request) -> Resolved:
+def from_workload(path: Path, _: Request) -> ResolvedModel:
     """Gambrel's own workload."""
     from gambrel.workload.serialize import load_workload
 
-    return Resolved(workload=load_workload(path))
+    return ResolvedModel(workload=load_workload(path))
 
 
-def from_analysis(path: Path, _: Request) -> Resolved:
+def from_analysis(path: Path, _: Request) -> ResolvedModel:
     """The workload of a saved result."""
     from gambrel.report import load_analysis
 
     workload = load_analysis(path).workload
     if workload is None:
         raise FileFormatError(f"{path}: this analysis carries no workload; analyze the model.")
-    return Resolved(workload=workload)
+    return ResolvedModel(workload=workload)
 
 
-def from_python(path: Path, request: Request) -> Resolved:
+def from_python(path: Path, request: Request) -> ResolvedModel:
     """Python code needs the name of what makes the model, unless it is a problem of KernelBench."""
     from gambrel.capture.kernelbench import is_problem, workload_of_problem
 
@@ -139,10 +139,10 @@ def from_python(path: Path, request: Request) -> Resolved:
             f"{path} is code (Model, get_inputs, get_init_inputs); say --trust to run it, or name "
             f"its class: {path}:Model."
         )
-    return Resolved(workload=workload_of_problem(path))
+    return ResolvedModel(workload=workload_of_problem(path))
 
 
-def of_config(config: Any, request: Request, name: str = "") -> Resolved:
+def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
     """The model of a configuration: in closed form where its type is known, else captured."""
     from gambrel.capture.closed_form import is_closed_form, workload_of_config
 
@@ -157,12 +157,14 @@ def of_config(config: Any, request: Request, name: str = "") -> Resolved:
             name=name,
             served=request.layers == "merged",
         )
-        return Resolved(workload=found, notes=_engine_notes(config))
+        return ResolvedModel(workload=found, notes=_engine_notes(config))
     if isinstance(config, dict) and "pretrained_cfg" in config:
         return _of_timm(config, request)
     from gambrel.capture.torch.huggingface import workload_from_config
 
-    return Resolved(workload=workload_from_config(config, phase=request.phase, name=name, **sizes))
+    return ResolvedModel(
+        workload=workload_from_config(config, phase=request.phase, name=name, **sizes)
+    )
 
 
 def _engine_notes(config: Any) -> tuple[str, ...]:
@@ -179,13 +181,13 @@ def _engine_notes(config: Any) -> tuple[str, ...]:
     )
 
 
-def _of_timm(config: dict[str, Any], request: Request) -> Resolved:
+def _of_timm(config: dict[str, Any], request: Request) -> ResolvedModel:
     """The configuration that timm puts beside its weights on the hub."""
     from gambrel.capture.torch.timm_models import PREFIX, workload_from_timm
 
     name, classes = config.get("architecture"), config.get("num_classes")
     if not isinstance(name, str) or not isinstance(classes, int):
         raise CaptureError("the configuration of timm lacks 'architecture' or 'num_classes'.")
-    return Resolved(
+    return ResolvedModel(
         workload=workload_from_timm(f"{PREFIX}{name}", sizes=request.sizes, classes=classes)
     )

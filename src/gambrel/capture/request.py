@@ -44,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     layers: str = "code"
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A workload, and what the user should know of how it was found."""
 
     workload: Workload
@@ -55,7 +55,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 AUTOCAST: Final = "autocast-"
 
 
-def refuse_what_was_ignored(resolved: Resolved, request: Request) -> None:
+def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
     """A training step or casts that were asked for, of a model that has neither.
 
     Raises:

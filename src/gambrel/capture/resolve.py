@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gambrel.capture.coreml.opening import is_package
+from gambrel.capture.coreml.model_file import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.files.safetensors_index import has_checkpoint
 from gambrel.capture.formats import SUFFIXES, format_of
@@ -21,7 +21,7 @@ from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import from_coreml, of_config
 from gambrel.capture.request import (
     Request,
-    Resolved,
+    ResolvedModel,
     refuse_inputs,
     refuse_what_was_ignored,
 )
@@ -38,7 +38,7 @@ _TARGET = re.compile(r"^(?P<place>.+?\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*
 _TIMM = "timm/"
 
 
-def resolve_model(model: Any, request: Request | None = None) -> Resolved:
+def resolve_model(model: Any, request: Request | None = None) -> ResolvedModel:
     """Returns the workload that ``model`` stands for.
 
     Args:
@@ -62,30 +62,30 @@ def resolve_model(model: Any, request: Request | None = None) -> Resolved:
     return resolved
 
 
-def _resolved(model: Any, request: Request) -> Resolved:
+def _resolved(model: Any, request: Request) -> ResolvedModel:
     if isinstance(model, Workload):
-        return Resolved(workload=model)
+        return ResolvedModel(workload=model)
     if isinstance(model, (str, Path)):
         return _from_text(str(model), request)
     if _is_module(model):
-        return Resolved(workload=_capture(model, request))
+        return ResolvedModel(workload=_capture(model, request))
     if callable(model) and holds_tensors(request.inputs):
         from gambrel.capture.files.python_source import as_module
 
         name = getattr(model, "__name__", type(model).__name__)
-        return Resolved(workload=_capture(as_module(model), request, name))
+        return ResolvedModel(workload=_capture(as_module(model), request, name))
     if is_function(model):
-        return Resolved(workload=_capture_function(model, request))
+        return ResolvedModel(workload=_capture_function(model, request))
     raise InputError(
         f"cannot analyze a {type(model).__name__}; give a model's name, a file, "
         "a torch.nn.Module or a function of JAX with example inputs, or a Workload."
     )
 
 
-def _from_text(text: str, request: Request) -> Resolved:
+def _from_text(text: str, request: Request) -> ResolvedModel:
     if is_named_op(text):
         refuse_inputs(f"{text} is one op", request)
-        return Resolved(workload=named_op(text))
+        return ResolvedModel(workload=named_op(text))
     if is_hub(text):
         return _from_hub(text, request)
     if text.startswith(_TIMM) and not Path(text).exists():
@@ -102,7 +102,7 @@ def _from_text(text: str, request: Request) -> Resolved:
     return _from_zoo(text, request)
 
 
-def _from_timm(name: str, request: Request) -> Resolved:
+def _from_timm(name: str, request: Request) -> ResolvedModel:
     from importlib.util import find_spec
 
     if find_spec("timm") is None and not request.train and not request.autocast:
@@ -113,7 +113,7 @@ def _from_timm(name: str, request: Request) -> Resolved:
     refuse_inputs(f"{name} is a model of timm", request)
     if request.phase is not None:
         raise InputError(f"{name} has no phase {request.phase!r}; it has one forward pass.")
-    return Resolved(
+    return ResolvedModel(
         workload=workload_from_timm(
             name, sizes=request.sizes, train=request.train, autocast=request.autocast
         )
@@ -124,7 +124,7 @@ def _looks_like_path(path: Path) -> bool:
     return path.is_absolute() or path.parts[0] in {".", "..", "~"} or path.parent.is_dir()
 
 
-def _missing_file(path: Path, request: Request) -> Resolved:
+def _missing_file(path: Path, request: Request) -> ResolvedModel:
     """A file that is not there but is named after a zoo model stands for that architecture."""
     if path.suffix.lower() in {".pt", ".pth"} and path.parent == Path():
         try:
@@ -133,20 +133,20 @@ def _missing_file(path: Path, request: Request) -> Resolved:
             known = None
         if known is not None:
             note = f"no file {path.name} here: this is the built-in {known.workload.name}."
-            return Resolved(workload=known.workload, notes=(note, *known.notes))
+            return ResolvedModel(workload=known.workload, notes=(note, *known.notes))
     raise FileFormatError(
         f"no such file: {path}. Give an existing file, or a name from 'gambrel models list'."
     )
 
 
-def _from_zoo(name: str, request: Request) -> Resolved:
+def _from_zoo(name: str, request: Request) -> ResolvedModel:
     from gambrel.capture import pipelines, zoo
     from gambrel.llm.known import config_of
 
     refuse_inputs(f"{name} is a built-in model", request)
     pipeline = pipelines.find(name)
     if pipeline is not None:
-        return Resolved(workload=pipelines.load(pipeline, request.sizes, request.phase))
+        return ResolvedModel(workload=pipelines.load(pipeline, request.sizes, request.phase))
     if request.layers != "code" or _names_parts(request.precision):
         # What the zoo has is the model's own code, in one format.
         base, phase = _phase_of(name)
@@ -158,7 +158,7 @@ def _from_zoo(name: str, request: Request) -> Resolved:
         if (named := config_of(name)) is None:
             raise
         return of_config(named[1], request, named[0])
-    return Resolved(workload=zoo.load(summary.name), notes=(note,) if note else ())
+    return ResolvedModel(workload=zoo.load(summary.name), notes=(note,) if note else ())
 
 
 def _phase_of(name: str) -> tuple[str, str | None]:
@@ -187,7 +187,7 @@ def has_parts(model: Any, layers: str, precision: str | None = None) -> bool:
     return by_part and config_of(_phase_of(str(model))[0]) is not None
 
 
-def _from_code(target: str, request: Request) -> Resolved:
+def _from_code(target: str, request: Request) -> ResolvedModel:
     from gambrel.capture.files.python_source import load_target
     from gambrel.capture.kernelbench import is_problem, workload_of_problem
     from gambrel.capture.torch import ensure_torchvision
@@ -195,17 +195,17 @@ def _from_code(target: str, request: Request) -> Resolved:
     ensure_torchvision()  # the user's code may import it
     place, _, name = target.rpartition(":")
     if name == "Model" and place.endswith(".py") and is_problem(Path(place)):
-        return Resolved(workload=workload_of_problem(Path(place)))
+        return ResolvedModel(workload=workload_of_problem(Path(place)))
     loaded = load_target(target, request.input_shapes, functions=True)
     given = given_call(loaded.model, request.inputs, request.kwargs)
     args, kwargs = given if any(given) else (loaded.args, loaded.kwargs)
     if not args and not kwargs:
         raise need_inputs(target)
     workload = _capture_live(loaded.model, args, kwargs, request, name=target)
-    return Resolved(workload=workload)
+    return ResolvedModel(workload=workload)
 
 
-def _from_file(path: Path, request: Request) -> Resolved:
+def _from_file(path: Path, request: Request) -> ResolvedModel:
     if _is_pipeline(path):
         return _read_pipeline(path, request)
     if path.is_dir() and (path / "config.json").is_file():
@@ -218,7 +218,7 @@ def _from_file(path: Path, request: Request) -> Resolved:
     return row.reader(path, request)
 
 
-def _from_hub(text: str, request: Request) -> Resolved:
+def _from_hub(text: str, request: Request) -> ResolvedModel:
     folder = folder_of(text)
     refuse_inputs(f"{title_of(folder)} is a model of the hub", request)
     resolved = _from_file(folder, request)
@@ -234,20 +234,24 @@ def _is_pipeline(path: Path) -> bool:
     return path.name == "model_index.json" or (path / "model_index.json").is_file()
 
 
-def _read_pipeline(path: Path, request: Request) -> Resolved:
+def _read_pipeline(path: Path, request: Request) -> ResolvedModel:
     from gambrel.capture.torch.diffusers import workload_from_folder
 
-    return Resolved(workload=workload_from_folder(path, request.sizes))
+    return ResolvedModel(workload=workload_from_folder(path, request.sizes))
 
 
-def _read_folder(path: Path, request: Request) -> Resolved:
+def _read_folder(path: Path, request: Request) -> ResolvedModel:
     """The model of a folder, its weights as wide as the checkpoint beside the configuration."""
     from gambrel.capture.checkpoint_folder import workload_from_checkpoint
 
     found = None
     if request.precision is None and not request.keep_open:
         found = workload_from_checkpoint(path, phase=request.phase, sizes=request.sizes)
-    return _from_file(path / "config.json", request) if found is None else Resolved(workload=found)
+    return (
+        _from_file(path / "config.json", request)
+        if found is None
+        else ResolvedModel(workload=found)
+    )
 
 
 def _is_module(model: Any) -> bool:
@@ -295,4 +299,4 @@ def _capture_live(
     )
 
 
-__all__ = ["Request", "Resolved", "has_parts", "resolve_model"]
+__all__ = ["Request", "ResolvedModel", "has_parts", "resolve_model"]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from gambrel.cli.command import Group
+from gambrel.cli.command import LazyGroup
 
 _HELP: Final = """Roofline analysis of machine-learning models.
 
@@ -51,7 +51,7 @@ COMMANDS: Final[dict[str, str]] = {
 }
 
 
-def build() -> Group:
+def build() -> LazyGroup:
     """The command tree, ready to be called with arguments; commands are imported when called."""
     version = click.Option(
         ["--version"],
@@ -61,7 +61,7 @@ def build() -> Group:
         expose_value=False,
         callback=_print_version,
     )
-    return Group("gambrel", _HELP, COMMANDS, _EPILOG, params=[version])
+    return LazyGroup("gambrel", _HELP, COMMANDS, _EPILOG, params=[version])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: Any) -> None:

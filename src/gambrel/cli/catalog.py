@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from gambrel.analysis.question import PRINT
-from gambrel.cli.command import Group, asking, flag, option
+from gambrel.cli.command import LazyGroup, asking, flag, option
 
-hardware = Group(
+hardware = LazyGroup(
     "hardware",
     "The catalog of devices: peaks, bandwidths, where each number comes from.",
     {"list": "catalog:devices", "show": "catalog:device"},
     "Examples:\n  gambrel hardware list --category edge\n  gambrel hardware show h100",
 )
-models = Group(
+models = LazyGroup(
     "models",
     "The models that are built in.",
     {"list": "catalog:model_list"},
     "Examples:\n  gambrel models list llama",
 )
-runtimes = Group(
+runtimes = LazyGroup(
     "runtimes",
     "How models are executed: kernels, on-chip memory, host time, formats, and the evidence.",
     {"list": "catalog:runtime_list", "show": "catalog:runtime_show"},

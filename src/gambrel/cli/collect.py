@@ -7,11 +7,11 @@ from typing import Final
 
 import click
 
-from gambrel.cli.command import OTHER, Group, argument, command, flag, option
+from gambrel.cli.command import OTHER, LazyGroup, argument, command, flag, option
 from gambrel.cli.output import write_text
 from gambrel.errors import InputError
 
-collect = Group(
+collect = LazyGroup(
     "collect",
     "Print the command that records a run for 'gambrel import', or run it (--run).",
     {name: f"collect:{name}" for name in ("ncu", "kineto", "rocprof", "perf")},

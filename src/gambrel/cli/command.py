@@ -249,7 +249,7 @@ def _help(field: Field) -> str:
     return f"{field.help} [{text}]"
 
 
-class Group(click.Group):
+class LazyGroup(click.Group):
     """A group whose commands are imported when they are called.
 
     Args:

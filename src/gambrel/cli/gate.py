@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gambrel.cli.command import SHOWN, Group, argument, command, flag, option, path, rows
+from gambrel.cli.command import SHOWN, LazyGroup, argument, command, flag, option, path, rows
 from gambrel.cli.output import Shown, exit_code
 
-gate = Group(
+gate = LazyGroup(
     "gate",
     "Fail a build where a figure got worse: expected figures, profiles, traces, judged times, "
     "serving plans.",

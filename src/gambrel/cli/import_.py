@@ -16,7 +16,7 @@ from gambrel.fileio import check_writable
 
 if TYPE_CHECKING:
     from gambrel.analysis.samples import Standing
-    from gambrel.analysis.samples.join import Joined
+    from gambrel.analysis.samples.join import JoinedRun
     from gambrel.analysis.samples.movement import Movement
     from gambrel.device.model import Device
 
@@ -128,7 +128,7 @@ class _Reading:
         from gambrel.cli.progress import watched
         from gambrel.traces import read
         from gambrel.traces.devices import roofs_for
-        from gambrel.traces.given import with_flops, with_precision
+        from gambrel.traces.user_work import with_flops, with_precision
 
         with watched(files):
             samples = read(files, chip=self.chip)
@@ -160,7 +160,7 @@ def _annotate(standing: Standing, source: Path, target: Path) -> None:
     print(f"wrote {target}: {added.spans:,} ops or kernels annotated{rest}", file=sys.stderr)
 
 
-def _join(standing: Standing, question: Question) -> Joined | None:
+def _join(standing: Standing, question: Question) -> JoinedRun | None:
     if question.model is None:
         return None
     from gambrel.analysis.samples import PROFILED

@@ -85,7 +85,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """Width and colour of the terminal with the choices of the reader."""
         import dataclasses
 
-        from gambrel.cli.again import again
+        from gambrel.cli.invocation import again
         from gambrel.report.options import terminal_options
 
         made = dataclasses.replace(terminal_options(sys.stdout), **self.more)

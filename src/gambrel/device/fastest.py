@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.device.fallbacks import COUNTS_AS, LACKS, MATRIX_FALLBACKS
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel
 from gambrel.device.roofs import check_work, main_memory
 from gambrel.dtypes import BITS, FLOATING
 
@@ -40,7 +40,7 @@ _DLA_FORMATS: Final = frozenset({"int8", "uint8", "fp16"})
 _CARDS: Final = frozenset({"consumer gpu", "workstation gpu"})
 _ABOVE_RATED: Final = 1.3
 #: Kinds that say what was reached, not what can be reached.
-_REACHED: Final = frozenset({Kind.DEMONSTRATED, Kind.MEASURED})
+_REACHED: Final = frozenset({CeilingKind.DEMONSTRATED, CeilingKind.MEASURED})
 
 
 class SolRoof(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ def fastest(
     for name in formats:
         check_work(work_class, name)
     known = _merged(device, published)
-    if all(ceiling.kind is Kind.MEASURED for ceiling in known):
+    if all(ceiling.kind is CeilingKind.MEASURED for ceiling in known):
         return None
     rule = _RULES[work_class]
     machine = published or device
@@ -175,12 +175,14 @@ def _at_boost(device: Device, ceiling: Ceiling) -> Ceiling:
             ceiling,
             flop_per_s=ceiling.flop_per_s * above,
             sparse_flop_per_s=sparse and sparse * above,
-            kind=ceiling.kind if device.vendor == "NVIDIA" else Kind.DEMONSTRATED,
+            kind=ceiling.kind if device.vendor == "NVIDIA" else CeilingKind.DEMONSTRATED,
         )
     if device.category != "cpu" or base is None or ceiling.kind in _REACHED:
         return ceiling
     if boost is None:
-        return replace(ceiling, kind=Kind.DEMONSTRATED, note="at the base clock; no boost is known")
+        return replace(
+            ceiling, kind=CeilingKind.DEMONSTRATED, note="at the base clock; no boost is known"
+        )
     scale = boost.value / base.value
     return replace(ceiling, flop_per_s=ceiling.flop_per_s * scale)
 

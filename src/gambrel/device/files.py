@@ -16,9 +16,9 @@ import msgspec
 from gambrel.device.model import (
     SCHEMA_VERSION,
     Ceiling,
+    CeilingKind,
     Device,
     Fact,
-    Kind,
     Link,
     MemoryLevel,
     PowerMode,
@@ -86,12 +86,12 @@ _CEILING: Final[dict[str, tuple[str, ...]]] = {
     "engine": ENGINES,
     "dtype": (*BITS, "any"),
     "accumulate": ("", *BITS),
-    "kind": tuple(kind for kind in Kind if kind is not Kind.DEMONSTRATED),
+    "kind": tuple(kind for kind in CeilingKind if kind is not CeilingKind.DEMONSTRATED),
 }
 #: Values that a field may take, by table.
 _CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ceilings": _CEILING,
-    "demonstrated": _CEILING | {"kind": (Kind.DEMONSTRATED,)},
+    "demonstrated": _CEILING | {"kind": (CeilingKind.DEMONSTRATED,)},
     "memory": {"name": LEVELS, "kind": _CEILING["kind"]},
     "links": {"direction": DIRECTIONS},
 }
@@ -104,10 +104,10 @@ _IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "facts": ("name",),
     "modes": ("name",),
 }
-_KIND_OF: Final[dict[str, Kind]] = {
-    "derived": Kind.DERIVED,
-    "measured": Kind.MEASURED,
-    "user": Kind.USER,
+_KIND_OF: Final[dict[str, CeilingKind]] = {
+    "derived": CeilingKind.DERIVED,
+    "measured": CeilingKind.MEASURED,
+    "user": CeilingKind.USER,
 }
 
 Table = dict[str, Any]
@@ -222,7 +222,7 @@ def _row(
         elif field in row:
             raise InputError(f"{where}: {field} without {' or '.join(numbers)}.")
     if table == "demonstrated":
-        row["kind"] = Kind.DEMONSTRATED
+        row["kind"] = CeilingKind.DEMONSTRATED
     elif table in {"ceilings", "memory"} and "kind" not in row:
         row["kind"] = _kind(row)
     if table == "links":
@@ -230,9 +230,11 @@ def _row(
     return row
 
 
-def _kind(row: Table) -> Kind:
+def _kind(row: Table) -> CeilingKind:
     source = row.get("source") or row.get("bandwidth_source")
-    return _KIND_OF.get(source.confidence, Kind.DATASHEET) if source else Kind.DATASHEET
+    return (
+        _KIND_OF.get(source.confidence, CeilingKind.DATASHEET) if source else CeilingKind.DATASHEET
+    )
 
 
 def _source(key: Any, sources: Mapping[str, Source], default: Source, where: str) -> Source:

@@ -11,7 +11,7 @@ import msgspec
 from gambrel.closest import closest
 from gambrel.device import catalog
 from gambrel.device.files import load_file
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.device.modes import MARK, in_mode
 from gambrel.device.names import NameKey, name_key
 from gambrel.dtypes import parse_dtype
@@ -21,7 +21,7 @@ from gambrel.units import format_si
 HINT: Final = "Run 'gambrel hardware list', or give --peak 989T --bandwidth 3.35T."
 
 
-class Match(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceMatch(msgspec.Struct, frozen=True, kw_only=True):
     """A device and what the user should know about how it was found.
 
     Attributes:
@@ -33,7 +33,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def find(name: str, *, user_folder: Path | None = None) -> Match:
+def find(name: str, *, user_folder: Path | None = None) -> DeviceMatch:
     """Finds a device by name, as people and drivers write it.
 
     Args:
@@ -50,16 +50,16 @@ def find(name: str, *, user_folder: Path | None = None) -> Match:
     base, mark, mode = name.rpartition(MARK)
     if mark and base and not mode.lower().endswith("hz"):  # drivers write "CPU @ 2.00GHz"
         whole = find(base, user_folder=user_folder)
-        return Match(device=in_mode(whole.device, mode), note=whole.note)
+        return DeviceMatch(device=in_mode(whole.device, mode), note=whole.note)
     if name.endswith(".toml"):
         device = load_file(name)
-        return Match(device=device, note=f"{device.id} is read from {name}.")
+        return DeviceMatch(device=device, note=f"{device.id} is read from {name}.")
     key = name_key(name)
     own, problems = _find_user_device(key, user_folder)
     match = own or _find_exact(key) or _find_ambiguous(name, key)
     if match is None:
         raise UnknownNameError("device", name, _closest(name), " ".join([HINT, *problems]))
-    return Match(device=match.device, note=" ".join(filter(None, [match.note, *problems])))
+    return DeviceMatch(device=match.device, note=" ".join(filter(None, [match.note, *problems])))
 
 
 def user_devices_folder() -> Path:
@@ -121,13 +121,16 @@ def from_peaks(
                 engine="any",
                 dtype=roof,
                 flop_per_s=float(peak_flop_per_s),
-                kind=Kind.USER,
+                kind=CeilingKind.USER,
                 source=source,
             ),
         ),
         memory=(
             MemoryLevel(
-                name="DRAM", byte_per_s=float(byte_per_s), kind=Kind.USER, bandwidth_source=source
+                name="DRAM",
+                byte_per_s=float(byte_per_s),
+                kind=CeilingKind.USER,
+                bandwidth_source=source,
             ),
         ),
         notes=(
@@ -137,32 +140,36 @@ def from_peaks(
     )
 
 
-def _find_user_device(key: NameKey, folder: Path | None) -> tuple[Match | None, tuple[str, ...]]:
+def _find_user_device(
+    key: NameKey, folder: Path | None
+) -> tuple[DeviceMatch | None, tuple[str, ...]]:
     devices, problems = user_devices(folder)
     wanted = set(key.keys)
     for device in devices:
         names = (device.id, device.name, *device.aliases)
         if wanted.intersection(k for n in names for k in name_key(n).keys):
-            return Match(device=device, note=f"{device.id} is your own device file."), problems
+            return DeviceMatch(
+                device=device, note=f"{device.id} is your own device file."
+            ), problems
     return None, problems
 
 
-def _find_exact(key: NameKey) -> Match | None:
+def _find_exact(key: NameKey) -> DeviceMatch | None:
     known = catalog.index()
     for text in key.keys:
         found = known.names.get(text)
         if found is not None and key.vendors <= {known.vendors[found]}:
-            return Match(device=catalog.load(found))
+            return DeviceMatch(device=catalog.load(found))
     return None
 
 
-def _find_ambiguous(name: str, key: NameKey) -> Match | None:
+def _find_ambiguous(name: str, key: NameKey) -> DeviceMatch | None:
     known = catalog.index()
     for text in key.keys:
         first, *others = known.ambiguous.get(text, ("",))
         if first and key.vendors <= {known.vendors[first]}:
             note = f"{name} is ambiguous: using {first}; also {', '.join(others)}."
-            return Match(device=catalog.load(first), note=note)
+            return DeviceMatch(device=catalog.load(first), note=note)
     return None
 
 

@@ -26,7 +26,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     confidence: str = "user"
 
 
-class Kind(StrEnum):
+class CeilingKind(StrEnum):
     """How a ceiling is known."""
 
     DATASHEET = "datasheet"
@@ -59,7 +59,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sparse_flop_per_s: float | None = None
     sparse_source: Source | None = None
     accumulate: str = ""
-    kind: Kind = Kind.DATASHEET
+    kind: CeilingKind = CeilingKind.DATASHEET
     note: str = ""
 
 
@@ -93,7 +93,7 @@ class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     technology: str = ""
     capacity_source: Source | None = None
     bandwidth_source: Source | None = None
-    kind: Kind = Kind.DATASHEET
+    kind: CeilingKind = CeilingKind.DATASHEET
     note: str = ""
     instance_bytes: int | None = None
     per_unit: int | None = None

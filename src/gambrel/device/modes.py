@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel import roofline
-from gambrel.device.model import Ceiling, Device, Fact, Kind, MemoryLevel, PowerMode, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, Fact, MemoryLevel, PowerMode, Source
 from gambrel.errors import UnknownNameError
 from gambrel.units import format_si
 
@@ -94,7 +94,7 @@ def _scaled(ceiling: Ceiling, scale: float) -> Ceiling:
         ceiling,
         flop_per_s=ceiling.flop_per_s * scale,
         sparse_flop_per_s=None if sparse is None else sparse * scale,
-        kind=Kind.DERIVED,
+        kind=CeilingKind.DERIVED,
         note="the peak at full clocks times the clocks and units of the mode",
     )
 

@@ -15,7 +15,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.llm.backward import kept_scores, with_backward
 from gambrel.llm.build import build
 from gambrel.llm.spec import ModelSpec
-from gambrel.llm.step import Group, Step
+from gambrel.llm.step import ForwardPass, SequenceGroup
 from gambrel.ops import Conventions, cost
 from gambrel.ops.base import Engine
 from gambrel.workload import Workload
@@ -36,7 +36,7 @@ def forward_flops(spec: ModelSpec, seq: int) -> float:
         seq: Tokens of a sequence; attention of a token sees those before it and itself.
     """
     outputs = seq if spec.causal and spec.head == "lm" else None
-    step = Step(groups=(Group(count=1, new_tokens=seq),), outputs=outputs)
+    step = ForwardPass(groups=(SequenceGroup(count=1, new_tokens=seq),), outputs=outputs)
     workload = build(spec, step, "bf16")
     evaluator = Evaluator(workload, {}, {}, Conventions())
     total = 0

@@ -14,19 +14,19 @@ from gambrel.llm.blocks.attention import Memory
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.encoder import run_encoder, tokens_of
 from gambrel.llm.blocks.front import look_up, patches
-from gambrel.llm.blocks.layer import Exchange, Stream, run_layer
+from gambrel.llm.blocks.layer import Exchange, ResidualStream, run_layer
 from gambrel.llm.blocks.linear import as_output, linear
 from gambrel.llm.blocks.norms import add, norm
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions
 from gambrel.llm.spec import Attention, LayerGroup, ModelSpec, mixers_of
-from gambrel.llm.step import Group, Step
+from gambrel.llm.step import ForwardPass, SequenceGroup
 from gambrel.workload import Dim, Workload
 
 
 def build(
     spec: ModelSpec,
-    step: Step,
+    step: ForwardPass,
     precisions: Precisions | str | None = None,
     *,
     routing_skew: float = 0.0,
@@ -57,7 +57,7 @@ def build(
     e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
     x = _embed(e, spec, step)
     memory = _encode(e, spec, step)
-    s = Stream(rows=_rows(spec, step), hidden=spec.hidden, memory=memory, exchange=exchange)
+    s = ResidualStream(rows=_rows(spec, step), hidden=spec.hidden, memory=memory, exchange=exchange)
     if spec.biasing:
         e.weight("relative_bias", (spec.biasing,))
     for group in spec.layers:
@@ -81,7 +81,7 @@ def build(
     )
 
 
-def _check(spec: ModelSpec, step: Step) -> None:
+def _check(spec: ModelSpec, step: ForwardPass) -> None:
     if not spec.positions:
         return
     for group in step.groups:
@@ -92,21 +92,21 @@ def _check(spec: ModelSpec, step: Step) -> None:
             )
 
 
-def _layers(e: Emitter, group: LayerGroup, x: Index, s: Stream) -> Index:
+def _layers(e: Emitter, group: LayerGroup, x: Index, s: ResidualStream) -> Index:
     with e.inside(f"{group.name}.*", repeat=group.count, copies=group.copies):
         return run_layer(e, group.layer, x, s)
 
 
-def _rows(spec: ModelSpec, step: Step) -> Dim:
+def _rows(spec: ModelSpec, step: ForwardPass) -> Dim:
     """Tokens of the residual stream: patches of images where the model sees images alone."""
     return step.tokens if spec.front is None else times(step.sequences, spec.front.tokens)
 
 
-def _embed(e: Emitter, spec: ModelSpec, step: Step) -> Index:
+def _embed(e: Emitter, spec: ModelSpec, step: ForwardPass) -> Index:
     rows = step.tokens
     if spec.front is not None:
         x = patches(e, spec.front, step.sequences, spec.hidden)
-        e.groups = (Group(count=step.sequences, new_tokens=spec.front.tokens),)
+        e.groups = (SequenceGroup(count=step.sequences, new_tokens=spec.front.tokens),)
         rows = _rows(spec, step)
         if spec.embedding_norm:
             x = norm(
@@ -129,7 +129,7 @@ def _embed(e: Emitter, spec: ModelSpec, step: Step) -> Index:
     return x
 
 
-def _encode(e: Emitter, spec: ModelSpec, step: Step) -> Memory | None:
+def _encode(e: Emitter, spec: ModelSpec, step: ForwardPass) -> Memory | None:
     """Runs the encoders, or keeps their weights in memory; what cross attention reads."""
     memory: Memory | None = None
     for encoder in spec.encoders:
@@ -142,7 +142,7 @@ def _encode(e: Emitter, spec: ModelSpec, step: Step) -> Memory | None:
     return memory
 
 
-def _predict_further(e: Emitter, spec: ModelSpec, x: Index, s: Stream) -> Index:
+def _predict_further(e: Emitter, spec: ModelSpec, x: Index, s: ResidualStream) -> Index:
     """Layers that predict tokens behind the next: each reads the stream and a new embedding."""
     if not spec.mtp or spec.mtp_layer is None:
         raise InputError(f"{spec.name} has no layers for multi-token prediction.")
@@ -155,7 +155,7 @@ def _predict_further(e: Emitter, spec: ModelSpec, x: Index, s: Stream) -> Index:
         return run_layer(e, spec.mtp_layer, joined, s)
 
 
-def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
+def _head(e: Emitter, spec: ModelSpec, step: ForwardPass, x: Index) -> Index:
     rows = _rows(spec, step)
     if spec.final_norm:
         x = norm(e, x, "norm", rows, spec.hidden, spec.final_norm, bias=spec.norm_bias)
@@ -186,7 +186,7 @@ def _head(e: Emitter, spec: ModelSpec, step: Step, x: Index) -> Index:
     return out
 
 
-def _remarks(spec: ModelSpec, step: Step, skew: float) -> tuple[str, ...]:
+def _remarks(spec: ModelSpec, step: ForwardPass, skew: float) -> tuple[str, ...]:
     where = "the last token of each sequence"
     if step.outputs is not None:
         where = "the tokens to check" if step.label == "verify" else "every token"

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final
 
 from gambrel.errors import InputError
-from gambrel.llm.unfused import PART
+from gambrel.llm.attention_kernels import PART
 
 #: Class → what runs again.
 CLASSES: Final = {

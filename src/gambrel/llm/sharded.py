@@ -16,7 +16,7 @@ from gambrel.llm.layouts import check
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import Attention, FeedForward, Layer, LayerGroup, Mixer, Mixture, ModelSpec
-from gambrel.llm.step import Group, Step
+from gambrel.llm.step import ForwardPass, SequenceGroup
 from gambrel.llm.topology import Topology
 from gambrel.workload import Workload
 
@@ -25,7 +25,7 @@ _replace = msgspec.structs.replace
 
 def build_rank(
     spec: ModelSpec,
-    step: Step,
+    step: ForwardPass,
     precisions: Precisions | str | None = None,
     sharding: Sharding | None = None,
     *,
@@ -130,7 +130,7 @@ def as_served(spec: ModelSpec) -> ModelSpec:
     )
 
 
-def rank_step(step: Step, sharding: Sharding) -> Step:
+def rank_step(step: ForwardPass, sharding: Sharding) -> ForwardPass:
     """The step of one of ``context`` devices that share every sequence.
 
     In prefill a device has its share of the queries; with shares taken from both ends of a
@@ -143,7 +143,7 @@ def rank_step(step: Step, sharding: Sharding) -> Step:
     return _replace(step, groups=tuple(_shared(group, parts) for group in step.groups))
 
 
-def _shared(group: Group, parts: int) -> Group:
+def _shared(group: SequenceGroup, parts: int) -> SequenceGroup:
     if group.new_tokens == 1:
         return _replace(group, cached_tokens=share(group.cached_tokens, 1, parts))
     new = share(group.new_tokens, 1, parts)

@@ -9,7 +9,7 @@ from gambrel.llm.dims import is_number, plus, times
 from gambrel.workload import Dim, Symbol
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class SequenceGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Sequences that are at the same point.
 
     Attributes:
@@ -33,7 +33,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return plus(self.cached_tokens, self.new_tokens)
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ForwardPass(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One forward pass of a model.
 
     Linear layers see the tokens of all groups together; attention runs once for each group.
@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         mtp: Whether the multi-token-prediction layers run.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[SequenceGroup, ...]
     outputs: Dim | None = None
     encode: bool = False
     source: Dim = 0
@@ -81,7 +81,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.sequences if self.outputs is None else self.outputs
 
 
-def prefill(batch_size: Dim, seq: Dim, cached: Dim = 0, *, encode: bool = False) -> Step:
+def prefill(batch_size: Dim, seq: Dim, cached: Dim = 0, *, encode: bool = False) -> ForwardPass:
     """Prompts of ``seq`` new tokens, behind ``cached`` tokens whose keys are there already.
 
     Args:
@@ -90,22 +90,22 @@ def prefill(batch_size: Dim, seq: Dim, cached: Dim = 0, *, encode: bool = False)
         cached: Tokens of a shared prefix or of earlier chunks.
         encode: Whether encoders run as well.
     """
-    group = Group(count=batch_size, new_tokens=seq, cached_tokens=cached)
-    return Step(groups=(group,), label="prefill", encode=encode)
+    group = SequenceGroup(count=batch_size, new_tokens=seq, cached_tokens=cached)
+    return ForwardPass(groups=(group,), label="prefill", encode=encode)
 
 
-def decode(batch_size: Dim, context: Dim) -> Step:
+def decode(batch_size: Dim, context: Dim) -> ForwardPass:
     """One new token a sequence.
 
     Args:
         batch_size: Sequences.
         context: Tokens that the new one attends to, itself included.
     """
-    group = Group(count=batch_size, new_tokens=1, cached_tokens=plus(context, -1))
-    return Step(groups=(group,), label="decode")
+    group = SequenceGroup(count=batch_size, new_tokens=1, cached_tokens=plus(context, -1))
+    return ForwardPass(groups=(group,), label="decode")
 
 
-def verify(batch_size: Dim, context: Dim, drafted: int) -> Step:
+def verify(batch_size: Dim, context: Dim, drafted: int) -> ForwardPass:
     """Checks ``drafted`` tokens a sequence and adds one: the target's step of speculation.
 
     Args:
@@ -114,11 +114,11 @@ def verify(batch_size: Dim, context: Dim, drafted: int) -> Step:
         drafted: Tokens that a draft proposes.
     """
     new = drafted + 1
-    group = Group(count=batch_size, new_tokens=new, cached_tokens=plus(context, -1))
-    return Step(groups=(group,), outputs=times(batch_size, new), label="verify")
+    group = SequenceGroup(count=batch_size, new_tokens=new, cached_tokens=plus(context, -1))
+    return ForwardPass(groups=(group,), outputs=times(batch_size, new), label="verify")
 
 
-def chunks(seq: int, chunk: int, batch_size: int = 1, cached: int = 0) -> tuple[Step, ...]:
+def chunks(seq: int, chunk: int, batch_size: int = 1, cached: int = 0) -> tuple[ForwardPass, ...]:
     """A prompt prefilled in chunks: one step a chunk, each behind those before it.
 
     Args:
@@ -135,7 +135,7 @@ def chunks(seq: int, chunk: int, batch_size: int = 1, cached: int = 0) -> tuple[
     )
 
 
-def mixed(decoding: int, context: int, chunk: int, cached: int = 0) -> Step:
+def mixed(decoding: int, context: int, chunk: int, cached: int = 0) -> ForwardPass:
     """Sequences that decode, and a chunk of one prompt in the same step.
 
     Args:
@@ -144,6 +144,6 @@ def mixed(decoding: int, context: int, chunk: int, cached: int = 0) -> Step:
         chunk: New tokens of the prompt.
         cached: Tokens of the prompt that are there already.
     """
-    first = Group(count=decoding, new_tokens=1, cached_tokens=context - 1)
-    second = Group(count=1, new_tokens=chunk, cached_tokens=cached)
-    return Step(groups=(first, second), label="mixed")
+    first = SequenceGroup(count=decoding, new_tokens=1, cached_tokens=context - 1)
+    second = SequenceGroup(count=1, new_tokens=chunk, cached_tokens=cached)
+    return ForwardPass(groups=(first, second), label="mixed")

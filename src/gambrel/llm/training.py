@@ -32,7 +32,8 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.sharded import rank_of
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.topology import Topology, topology_for
-from gambrel.llm.training_assumed import assumed
+from gambrel.llm.training_activations import Intermediates
+from gambrel.llm.training_assumptions import assumed
 from gambrel.llm.training_base import (
     RecomputeChoice,
     as_run,
@@ -57,7 +58,6 @@ from gambrel.llm.training_time import (
     pass_s,
     stack_of,
 )
-from gambrel.llm.training_written import Intermediates
 from gambrel.views import Viewed
 from gambrel.workload import Role, Workload
 

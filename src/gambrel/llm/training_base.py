@@ -20,6 +20,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import host_link
 from gambrel.errors import DeviceError, InputError
 from gambrel.llm.accounting import forward_flops
+from gambrel.llm.attention_kernels import with_scores
 from gambrel.llm.backward import unknown, with_backward
 from gambrel.llm.collectives import busiest, place
 from gambrel.llm.precision import Precisions
@@ -29,6 +30,10 @@ from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import prefill
 from gambrel.llm.topology import Topology
+from gambrel.llm.training_activations import (
+    Intermediates,
+    intermediates_of,
+)
 from gambrel.llm.training_end import crossings, end_of
 from gambrel.llm.training_memory import TrainingMemory, memory_of, share
 from gambrel.llm.training_plan import TrainingPlan
@@ -43,11 +48,6 @@ from gambrel.llm.training_time import (
     stack_of,
     step_s,
 )
-from gambrel.llm.training_written import (
-    Intermediates,
-    intermediates_of,
-)
-from gambrel.llm.unfused import with_scores
 from gambrel.workload import Workload
 
 #: Tokens of a sequence at which head and layers are compared.

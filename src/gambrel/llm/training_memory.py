@@ -19,8 +19,8 @@ import msgspec
 
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
+from gambrel.llm.training_activations import Intermediates, Parameters
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.llm.training_written import Intermediates, Parameters
 
 #: Bytes of optimizer state per parameter: fp32 master weight and two fp32 moments.
 _ADAM_BYTES: Final = 12

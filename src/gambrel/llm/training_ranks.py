@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gambrel.analysis.timeline import MemoryPoint, Timeline
 from gambrel.device.model import Device
+from gambrel.llm.training_activations import Intermediates
 from gambrel.llm.training_memory import (
     TrainingMemory,
     activations,
@@ -15,7 +16,6 @@ from gambrel.llm.training_memory import (
     sums_bytes,
 )
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.llm.training_written import Intermediates
 
 #: Pairs of passes in which a stage keeps as much all the time that are shown, from either end.
 _PAIRS = 4

@@ -37,8 +37,8 @@ from gambrel.device.roofs import NETWORK
 from gambrel.llm.recompute import class_of, classes_of
 from gambrel.llm.spec import Attention, LatentAttention, Mixture, ModelSpec, mixers_of
 from gambrel.llm.topology import Topology
+from gambrel.llm.training_activations import Parameters
 from gambrel.llm.training_plan import TrainingPlan
-from gambrel.llm.training_written import Parameters
 from gambrel.workload import Phase
 
 _FILES: Final = tuple(Path(__file__).with_name(n) for n in ("training.toml", "training_tpu.toml"))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.device.files import LEVELS
-from gambrel.device.model import Ceiling, Device, Fact, Kind, Link, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, Fact, Link, MemoryLevel, Source
 from gambrel.measure.records import Measurement, Survey
 from gambrel.units import format_si
 
@@ -66,7 +66,7 @@ def _ceilings(survey: Survey, source: Source) -> list[Ceiling]:
                 engine="matrix" if best.mix == "dot" else engine,
                 dtype=dtype,
                 flop_per_s=best.value,
-                kind=Kind.MEASURED,
+                kind=CeilingKind.MEASURED,
                 source=source,
                 note=_about(best),
             )
@@ -90,7 +90,7 @@ def _levels(survey: Survey, source: Source) -> list[MemoryLevel]:
                 else None,
                 byte_per_s=best.value if best else None,
                 bandwidth_source=source if best else None,
-                kind=Kind.MEASURED,
+                kind=CeilingKind.MEASURED,
                 note=_about(best) if best else "bandwidth not measured",
             )
         )

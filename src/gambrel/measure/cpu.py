@@ -21,7 +21,7 @@ from gambrel.measure import ir, machine, native, probes, tuning
 from gambrel.measure.arena import Arena, arena, huge_bytes
 from gambrel.measure.loops import Variant
 from gambrel.measure.records import Measurement, Survey
-from gambrel.measure.stats import Figure, figure, over_rounds
+from gambrel.measure.stats import SampledRate, figure, over_rounds
 
 #: Length that a slice is made, seconds: long against a call, short against a scheduler's tick.
 _SLICE_S: Final = 0.5e-3
@@ -52,7 +52,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class TimingBudget:
     """How long to measure.
 
     Attributes:
@@ -75,12 +75,12 @@ class _Take:
         clock_hz: Of the slowest core just after; None where it cannot be told.
     """
 
-    figure: Figure
+    figure: SampledRate
     clock_hz: float | None
 
 
 def survey(
-    effort: Effort,
+    effort: TimingBudget,
     progress: Progress | None = None,
     between: Callable[[], None] | None = None,
 ) -> Survey:
@@ -143,8 +143,8 @@ class _Runner:
     def __init__(
         self,
         tools: native.Compiler,
-        here: machine.Machine,
-        effort: Effort,
+        here: machine.HostMachine,
+        effort: TimingBudget,
         plan: probes.Suite,
         large: Arena,
         words: Arena,
@@ -439,12 +439,12 @@ _FORMATS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _capacities(here: machine.Machine) -> dict[str, int]:
+def _capacities(here: machine.HostMachine) -> dict[str, int]:
     found = {c.name: c.size_bytes for c in here.caches}
     return found | ({"DRAM": here.memory_bytes} if here.memory_bytes else {})
 
 
-def _one_way(tools: native.Compiler, here: machine.Machine) -> float | None:
+def _one_way(tools: native.Compiler, here: machine.HostMachine) -> float | None:
     if len(here.cpus) < 2:
         return None
     return min(native.one_way_s(tools, (here.cpus[0], here.cpus[1])) for _ in range(5))
@@ -469,7 +469,7 @@ def _of_a_moment(elapsed: float) -> tuple[str, ...]:
     )
 
 
-def _notes(here: machine.Machine, load: float | None, share: float | None) -> tuple[str, ...]:
+def _notes(here: machine.HostMachine, load: float | None, share: float | None) -> tuple[str, ...]:
     notes = [f"{len(here.cpus)} cores were used, one thread each, pinned where the system allows."]
     if load is not None and load > len(here.cpus) / 2:
         notes.append(

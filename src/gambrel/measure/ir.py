@@ -9,7 +9,7 @@ and a kernel does ``passes`` times the same work; `gambrel.measure.loops` has th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,7 +27,7 @@ _MANGLED: Final = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class LoopKernel:
     """One loop.
 
     Attributes:
@@ -47,7 +47,7 @@ class Kernel:
     moved: int = 0
 
 
-def fma(dtype: str, width: int, *, adds: bool = False) -> Kernel:
+def fma(dtype: str, width: int, *, adds: bool = False) -> LoopKernel:
     """Independent chains of fused multiply-adds, optionally with as many additions beside them.
 
     With x in (0, 1) every chain a = a·x + y converges to y/(1-x), so that values stay normal.
@@ -70,17 +70,14 @@ def fma(dtype: str, width: int, *, adds: bool = False) -> Kernel:
 
     per_turn = sum(lanes * (1 if adds and c % 2 else 2) for c in range(chains))
     name = f"fma_add_{dtype}" if adds else f"fma_{dtype}"
-    load = [
-        f"%x = load {vector}, ptr %data, align 64",
-        f"%yp = getelementptr i8, ptr %data, i64 {width}",
-        f"%y = load {vector}, ptr %yp, align 64",
-    ]
-    text = _arithmetic(name, vector, chains, load, step, width)
+    text = _arithmetic(name, vector, chains, step, width)
     declare = f"declare {vector} {intrinsic}({vector}, {vector}, {vector})\n"
-    return Kernel(name=name, text=declare + text, flops=per_turn * TURNS)
+    return LoopKernel(name=name, text=declare + text, flops=per_turn * TURNS)
 
 
-def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer: bool) -> Kernel:
+def dot(
+    name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer: bool
+) -> LoopKernel:
     """Independent chains of a dot-product instruction (bf16 pairs or int8 quadruples).
 
     Args:
@@ -100,13 +97,8 @@ def dot(name: str, mnemonic: str, width: int, flops_per_vector: int, *, integer:
         )
 
     chains = 24 if width == 64 else 12
-    load = [
-        f"%x = load {vector}, ptr %data, align 64",
-        f"%yp = getelementptr i8, ptr %data, i64 {width}",
-        f"%y = load {vector}, ptr %yp, align 64",
-    ]
-    text = _arithmetic(name, vector, chains, load, step, width)
-    return Kernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
+    text = _arithmetic(name, vector, chains, step, width)
+    return LoopKernel(name=name, text=text, flops=chains * flops_per_vector * TURNS)
 
 
 def _product(mnemonic: str, accumulator: int) -> str:
@@ -125,29 +117,15 @@ _TILES: Final = [
 _RELEASE: Final = 'call void asm sideeffect "tilerelease", ""()'
 
 
-def tile(name: str, mnemonic: str, flops_per_tile: int) -> Kernel:
+def tile(name: str, mnemonic: str, flops_per_tile: int) -> LoopKernel:
     """Four independent accumulator tiles of Intel's AMX.
 
     The first 64 bytes of the data are the tile configuration, the operands follow.
     """
     lines = "; ".join(_product(mnemonic, accumulator) for accumulator in range(4))
-    body = "\n  ".join(f'call void asm sideeffect "{lines}", ""()' for _ in range(TURNS // 4))
-    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
-entry:
-  {chr(10).join(_TILES)}
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  {body}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %passes
-  br i1 %more, label %loop, label %done
-done:
-  {_RELEASE}
-  ret void
-}}
-"""
-    return Kernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
+    body = [f'call void asm sideeffect "{lines}", ""()'] * (TURNS // 4)
+    text = _counted(name, _TILES, [], body, [_RELEASE])
+    return LoopKernel(name=name, text=text, flops=4 * (TURNS // 4) * flops_per_tile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +148,7 @@ class _Beside:
 _NOTHING_BESIDE: Final = _Beside(before=[], steps=[[]] * CHAIN, after=[])
 
 
-def chain(width: int = 0, tile: str = "") -> Kernel:
+def chain(width: int = 0, tile: str = "") -> LoopKernel:
     """Integer multiplications that wait for each other: their rate is the clock over 3 (x86).
 
     Many processors lower their clock while vector or matrix units work, so these can be kept busy
@@ -186,31 +164,17 @@ def chain(width: int = 0, tile: str = "") -> Kernel:
         name, beside = f"chain_{tile}", _tiles_beside(tile)
     elif width:
         name, beside = f"chain_{width}", _vectors_beside(width)
-    steps = "\n  ".join(_chained(beside.steps))
-    before, states, after = map("\n  ".join, (beside.before, beside.states, beside.after))
-    text = f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
-entry:
-  %number = getelementptr i8, ptr %data, i64 %size
-  %k = load i64, ptr %number
-  %at = getelementptr i8, ptr %number, i64 64
-  {before}
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %v0 = phi i64 [ %k, %entry ], [ %v{CHAIN}, %loop ]
-  {states}
-  {steps}
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %passes
-  br i1 %more, label %loop, label %done
-done:
-  store i64 %v{CHAIN}, ptr %number
-  {after}
-  ret void
-}}
-"""
+    before = [
+        "%number = getelementptr i8, ptr %data, i64 %size",
+        "%k = load i64, ptr %number",
+        "%at = getelementptr i8, ptr %number, i64 64",
+        *beside.before,
+    ]
+    states = [f"%v0 = phi i64 [ %k, %entry ], [ %v{CHAIN}, %loop ]", *beside.states]
+    after = [f"store i64 %v{CHAIN}, ptr %number", *beside.after]
+    text = _counted(name, before, states, _chained(beside.steps), after)
     declared = fused(width) if width and not tile else ""
-    return Kernel(name=name, text=declared + text, instructions=CHAIN)
+    return LoopKernel(name=name, text=declared + text, instructions=CHAIN)
 
 
 def fused(width: int) -> str:
@@ -252,7 +216,7 @@ def _tiles_beside(mnemonic: str) -> _Beside:
     return _Beside(before=_TILES, steps=steps, after=[_RELEASE])
 
 
-def kernel_module(kernel: Kernel, triple: str) -> str:
+def kernel_module(kernel: LoopKernel, triple: str) -> str:
     """One kernel as a module of its own, so that one that does not compile spoils no other."""
     wide = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
     return "\n".join(
@@ -269,7 +233,6 @@ def _arithmetic(
     name: str,
     vector: str,
     chains: int,
-    load: list[str],
     step: Callable[[int, str, str], str],
     width: int,
 ) -> str:
@@ -279,34 +242,48 @@ def _arithmetic(
         for c in range(chains):
             out = f"%a{c}_{turn + 1}"
             lines.append(step(c, f"%a{c}_{turn}", out))
-    phis = "\n  ".join(
+    before = [
+        f"%x = load {vector}, ptr %data, align 64",
+        f"%yp = getelementptr i8, ptr %data, i64 {width}",
+        f"%y = load {vector}, ptr %yp, align 64",
+    ]
+    for c in range(chains):
+        before += [
+            f"%sp{c} = getelementptr i8, ptr %data, i64 {(c + 2) * width}",
+            f"%start{c} = load {vector}, ptr %sp{c}, align {width}",
+        ]
+    before.append(f"%n = mul i64 %passes, {TURNS // turns}")
+    states = [
         f"%a{c}_0 = phi {vector} [ %start{c}, %entry ], [ %a{c}_{turns}, %loop ]"
         for c in range(chains)
-    )
-    starts = "\n  ".join(
-        f"%sp{c} = getelementptr i8, ptr %data, i64 {(c + 2) * width}\n"
-        f"  %start{c} = load {vector}, ptr %sp{c}, align {width}"
-        for c in range(chains)
-    )
-    ends = "\n  ".join(
-        f"store {vector} %a{c}_{turns}, ptr %sp{c}, align {width}" for c in range(chains)
-    )
-    body, loads = "\n  ".join(lines), "\n  ".join(load)
+    ]
+    after = [f"store {vector} %a{c}_{turns}, ptr %sp{c}, align {width}" for c in range(chains)]
+    return _counted(name, before, states, lines, after, "%n")
+
+
+def _counted(
+    name: str,
+    before: list[str],
+    states: list[str],
+    body: Iterable[str],
+    after: list[str],
+    turns: str = "%passes",
+) -> str:
+    """A function that goes round one loop a number of times, from lines of its parts."""
+    entry, phis, lines, done = map("\n  ".join, (before, states, body, after))
     return f"""define void @{name}(ptr %data, i64 %size, i64 %passes) #0 {{
 entry:
-  {loads}
-  {starts}
-  %n = mul i64 %passes, {TURNS // turns}
+  {entry}
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   {phis}
-  {body}
+  {lines}
   %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
+  %more = icmp ult i64 %next, {turns}
   br i1 %more, label %loop, label %done
 done:
-  {ends}
+  {done}
   ret void
 }}
 """

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from gambrel.measure.records import Measurement
-from gambrel.measure.stats import Figure, figure, over_rounds
+from gambrel.measure.stats import SampledRate, figure, over_rounds
 
 #: Rows, columns and depth of the products that are tried, those first that are mostly the best.
 SHAPES: Final = (
@@ -57,7 +57,7 @@ class Attained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ProductLayout:
     """One size and layout.
 
     Attributes:
@@ -72,7 +72,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class LibraryProduct:
     """A function of a library.
 
     Attributes:
@@ -85,7 +85,7 @@ class Product:
     name: str
     dtype: str
     threads: int
-    ways: tuple[Way, ...]
+    ways: tuple[ProductLayout, ...]
 
 
 @dataclass(slots=True)
@@ -98,9 +98,9 @@ class _Candidate:
         rounds: Its rates.
     """
 
-    way: Way
+    way: ProductLayout
     call: Callable[[], Any] | None = None
-    rounds: list[Figure] = field(default_factory=list)
+    rounds: list[SampledRate] = field(default_factory=list)
 
     @property
     def best(self) -> float:
@@ -135,7 +135,7 @@ class SearchTrial:
     """
 
     def __init__(
-        self, product: Product, clock: Clock = time.perf_counter, *, most_s: float = _MOST_S
+        self, product: LibraryProduct, clock: Clock = time.perf_counter, *, most_s: float = _MOST_S
     ) -> None:
         """A trial.
 
@@ -202,7 +202,7 @@ class Search:
         found = [m for t in self._trials or () if (m := t.result())]
         return Attained(measurements=tuple(found), versions=self.versions)
 
-    def _products(self) -> Iterator[Product]:
+    def _products(self) -> Iterator[LibraryProduct]:
         few = FEW if self._rough else None
         self.versions["numpy"] = np.__version__
         yield from _cut(_numpy(), few)
@@ -213,15 +213,15 @@ class Search:
             yield from _cut(_torch(), few)
 
 
-def _cut(products: Iterable[Product], few: int | None) -> Iterator[Product]:
+def _cut(products: Iterable[LibraryProduct], few: int | None) -> Iterator[LibraryProduct]:
     for p in products:
-        yield Product(name=p.name, dtype=p.dtype, threads=p.threads, ways=p.ways[:few])
+        yield LibraryProduct(name=p.name, dtype=p.dtype, threads=p.threads, ways=p.ways[:few])
 
 
-def _numpy() -> Iterator[Product]:
+def _numpy() -> Iterator[LibraryProduct]:
     for dtype, kind in (("fp32", np.float32), ("fp64", np.float64)):
 
-        def way(shape: tuple[int, int, int], kind: Any = kind) -> Way:
+        def way(shape: tuple[int, int, int], kind: Any = kind) -> ProductLayout:
             m, n, k = shape
 
             def prepare() -> Callable[[], Any]:
@@ -230,13 +230,15 @@ def _numpy() -> Iterator[Product]:
                 out = np.empty((m, n), dtype=kind)
                 return lambda: np.matmul(a, b, out=out)
 
-            return Way(label=_shape(shape), flop=2.0 * m * n * k, prepare=prepare)
+            return ProductLayout(label=_shape(shape), flop=2.0 * m * n * k, prepare=prepare)
 
         ways = tuple(map(way, SHAPES))
-        yield Product(name="numpy matmul", dtype=dtype, threads=os.cpu_count() or 1, ways=ways)
+        yield LibraryProduct(
+            name="numpy matmul", dtype=dtype, threads=os.cpu_count() or 1, ways=ways
+        )
 
 
-def _torch() -> Iterator[Product]:
+def _torch() -> Iterator[LibraryProduct]:
     import torch
 
     threads = torch.get_num_threads()
@@ -244,13 +246,13 @@ def _torch() -> Iterator[Product]:
     for dtype, kind in kinds.items():
         # As a linear layer stores its weights, and as a GEMM has them.
         ways = [_mm(kind, s, turned) for s in SHAPES for turned in (True, False)]
-        yield Product(name="torch mm", dtype=dtype, threads=threads, ways=tuple(ways))
+        yield LibraryProduct(name="torch mm", dtype=dtype, threads=threads, ways=tuple(ways))
     for dtype in ("fp32", "bf16"):
         ways = [_convolution(kinds[dtype], shape) for shape in CONVOLUTIONS]
-        yield Product(name="torch conv2d", dtype=dtype, threads=threads, ways=tuple(ways))
+        yield LibraryProduct(name="torch conv2d", dtype=dtype, threads=threads, ways=tuple(ways))
 
 
-def _mm(kind: Any, shape: tuple[int, int, int], turned: bool) -> Way:
+def _mm(kind: Any, shape: tuple[int, int, int], turned: bool) -> ProductLayout:
     import torch
 
     m, n, k = shape
@@ -264,10 +266,10 @@ def _mm(kind: Any, shape: tuple[int, int, int], turned: bool) -> Way:
         return lambda: torch.mm(a, second, out=out)
 
     label = f"{_shape(shape)}{', second operand transposed' if turned else ''}"
-    return Way(label=label, flop=2.0 * m * n * k, prepare=prepare)
+    return ProductLayout(label=label, flop=2.0 * m * n * k, prepare=prepare)
 
 
-def _convolution(kind: Any, shape: tuple[int, int, int, int]) -> Way:
+def _convolution(kind: Any, shape: tuple[int, int, int, int]) -> ProductLayout:
     import torch
 
     images, channels, side, window = shape
@@ -288,7 +290,7 @@ def _convolution(kind: Any, shape: tuple[int, int, int, int]) -> Way:
 
         return call
 
-    return Way(
+    return ProductLayout(
         label=f"{window}x{window}, {channels} channels, {images} images of {side}x{side}",
         flop=2.0 * images * side**2 * channels**2 * window**2,
         prepare=prepare,

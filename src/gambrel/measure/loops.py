@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.measure.ir import Kernel, fused
+from gambrel.measure.ir import LoopKernel, fused
 
 #: Bytes of an array that the longest turn of any variant handles.
 TURN_BYTES: Final = 32 * 64
@@ -72,7 +72,7 @@ def memory(
     *,
     nontemporal: bool = False,
     register: str = "v",
-) -> Kernel:
+) -> LoopKernel:
     """A loop over one to three arrays of equal length that lie one after another.
 
     Args:
@@ -124,7 +124,7 @@ done:
 }}
 """
     declared = (_PREFETCH if variant.ahead else "") + (fused(width) if mix == "triad" else "")
-    return Kernel(name=name, text=declared + text, streams=arrays, moved=moved)
+    return LoopKernel(name=name, text=declared + text, streams=arrays, moved=moved)
 
 
 def _starts(arrays: int, parts: int) -> str:

@@ -36,7 +36,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class HostMachine:
     """This machine.
 
     Attributes:
@@ -62,7 +62,7 @@ class Machine:
         return "this-" + re.sub(r"[^a-z0-9]+", "-", words).strip("-")
 
 
-def this_machine(root: Path = _CPU_ROOT) -> Machine:
+def this_machine(root: Path = _CPU_ROOT) -> HostMachine:
     """Reads what the system says; what it does not say is unknown.
 
     Args:
@@ -73,7 +73,7 @@ def this_machine(root: Path = _CPU_ROOT) -> Machine:
     memory = _key_values(Path("/proc/meminfo"))
     name = info.get("model name") or platform.processor() or platform.machine()
     vendors = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
-    return Machine(
+    return HostMachine(
         name=" ".join(name.split()) or "unknown processor",
         vendor=vendors.get(info.get("vendor_id", ""), ""),
         cpus=cpus,

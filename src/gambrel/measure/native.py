@@ -45,7 +45,7 @@ class Job:
         passes: Of the loop in one slice.
     """
 
-    kernel: ir.Kernel
+    kernel: ir.LoopKernel
     places: tuple[int, ...]
     size: int
     chunk: int = 0
@@ -90,7 +90,7 @@ class Compiler:
         """Whether x86 instructions may be named."""
         return self.triple.startswith(("x86_64", "amd64"))
 
-    def address(self, kernel: ir.Kernel) -> int:
+    def address(self, kernel: ir.LoopKernel) -> int:
         """Where the compiled kernel is; it is compiled on first use."""
         if kernel.name not in self._known:
             self._known |= self._add(ir.kernel_module(kernel, self.triple), [kernel.name])

@@ -153,7 +153,7 @@ def _cpu(effort: dict[str, int], progress: Progress | None) -> Survey:
     from gambrel.measure import cpu, library
 
     search = library.Search(rough=effort["steps"] < _ROUGH)
-    survey = cpu.survey(cpu.Effort(**effort), progress, between=search.turn)
+    survey = cpu.survey(cpu.TimingBudget(**effort), progress, between=search.turn)
     attained = search.result()
     return msgspec.structs.replace(
         survey,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gambrel.measure import ir, loops
-from gambrel.measure.machine import Machine
+from gambrel.measure.machine import HostMachine
 from gambrel.measure.native import Compiler
 
 #: Shares of a level that one thread's data fill. A level is left some room for what else lives
@@ -51,7 +51,7 @@ class Probe:
 
     resource: str
     mix: str
-    kernel: ir.Kernel
+    kernel: ir.LoopKernel
     threads: int
     dtype: str = ""
     working_set: int = 0
@@ -89,7 +89,7 @@ class Suite:
     dram_bytes: int
 
 
-def suite(tools: Compiler, machine: Machine) -> Suite:
+def suite(tools: Compiler, machine: HostMachine) -> Suite:
     """The probes that this machine has the instructions and the caches for."""
     counts = sorted({1, len(machine.cpus)})
     dram = _dram_bytes(machine)
@@ -113,7 +113,7 @@ def _arithmetic(tools: Compiler, counts: list[int]) -> Iterator[Probe]:
             )
 
 
-def _instructions(tools: Compiler) -> Iterator[tuple[str, str, str, ir.Kernel, str]]:
+def _instructions(tools: Compiler) -> Iterator[tuple[str, str, str, ir.LoopKernel, str]]:
     width, has = tools.width, tools.features
     for dtype in ("fp64", "fp32"):
         yield "vector", "fma", dtype, ir.fma(dtype, width), ""
@@ -141,7 +141,9 @@ _DOT: Final = "dot-product instruction: matrix work only, no element-wise work"
 _AMX: Final = "Intel AMX, operands in tile registers"
 
 
-def _caches(tools: Compiler, machine: Machine, threads: int, unknown: list[str]) -> Iterator[Probe]:
+def _caches(
+    tools: Compiler, machine: HostMachine, threads: int, unknown: list[str]
+) -> Iterator[Probe]:
     inner = 0
     for position, cache in enumerate(machine.caches):
         together = min(threads, cache.sharers)
@@ -193,7 +195,7 @@ def written(tools: Compiler, probe: Probe, variant: loops.Variant) -> Probe:
     return replace(probe, kernel=_loop(tools, probe.mix, variant), variant=variant)
 
 
-def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.Kernel:
+def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.LoopKernel:
     """The loop of a mix as probes name it."""
     plain, _, nontemporal = mix.partition(" ")
     return loops.memory(
@@ -204,7 +206,7 @@ def _loop(tools: Compiler, mix: str, variant: loops.Variant) -> ir.Kernel:
 _ALLOCATE: Final = "lines are read before they are written; those bytes are not counted"
 
 
-def _dram_bytes(machine: Machine) -> int:
+def _dram_bytes(machine: HostMachine) -> int:
     caches = sum(c.size_bytes for c in machine.caches[-1:])
     wanted = min(max(4 * caches, _LEAST_DRAM), _MOST_DRAM)
     if machine.available_bytes is not None:

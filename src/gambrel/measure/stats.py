@@ -15,7 +15,7 @@ MOST: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class SampledRate:
     """A rate out of many slices.
 
     Attributes:
@@ -46,7 +46,7 @@ class Figure:
         )
 
 
-def figure(seconds: Sequence[float] | np.ndarray[Any, Any], work: float) -> Figure:
+def figure(seconds: Sequence[float] | np.ndarray[Any, Any], work: float) -> SampledRate:
     """The rate at which slices of equal work ran.
 
     Args:
@@ -54,14 +54,14 @@ def figure(seconds: Sequence[float] | np.ndarray[Any, Any], work: float) -> Figu
         work: FLOP or bytes in each slice, over all threads.
     """
     rates = work / np.asarray(seconds, dtype=float)
-    return Figure(
+    return SampledRate(
         value=float(np.quantile(rates, UPPER)),
         median=float(np.median(rates)),
         samples=len(rates),
     )
 
 
-def over_rounds(rounds: Sequence[Figure]) -> Figure:
+def over_rounds(rounds: Sequence[SampledRate]) -> SampledRate:
     """The mean of the faster half of the rounds, with how far most rounds are apart.
 
     Interruptions and badly placed pages make rounds slow, so the slower half does not count. What
@@ -74,7 +74,7 @@ def over_rounds(rounds: Sequence[Figure]) -> Figure:
     values = np.array([r.value for r in rounds])
     value = float(np.sort(values)[len(values) // 2 :].mean())
     low, high = np.quantile(values, [1 - MOST, MOST])
-    return Figure(
+    return SampledRate(
         value=value,
         median=float(np.median([r.median for r in rounds])),
         samples=sum(r.samples for r in rounds),
@@ -82,7 +82,7 @@ def over_rounds(rounds: Sequence[Figure]) -> Figure:
     )
 
 
-def best_of(rounds: Sequence[Figure]) -> Figure:
+def best_of(rounds: Sequence[SampledRate]) -> SampledRate:
     """The best round, with how far the rounds differ.
 
     Which physical pages a round gets, where its cores lie and who else is busy only ever make it
@@ -91,7 +91,7 @@ def best_of(rounds: Sequence[Figure]) -> Figure:
     values = [r.value for r in rounds]
     index = int(np.argmax(values))
     best = rounds[index]
-    return Figure(
+    return SampledRate(
         value=best.value,
         median=best.median,
         samples=best.samples,

@@ -24,8 +24,8 @@ from gambrel.report.options import Options, terminal_options, wants_color
 from gambrel.report.registry import (
     FORMATS,
     KINDS,
-    Format,
-    Kind,
+    ReportFormat,
+    ResultKind,
     document,
     kind_of,
     render,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "KINDS",
-    "Format",
-    "Kind",
     "Options",
+    "ReportFormat",
+    "ResultKind",
     "check_file",
     "check_target",
     "content_of",

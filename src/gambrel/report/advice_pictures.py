@@ -122,7 +122,7 @@ def whatif(record: Changed, _options: Options) -> tuple[Chart, ...]:
     return (picture_of(moved(record.before, record.after, record.found)),)
 
 
-def moved(before: Analysis, after: Analysis, found: WhatIf) -> description.Chart:
+def moved(before: Analysis, after: Analysis, found: WhatIf) -> description.RooflineChart:
     """The chart of the second side, with where its dots come from and the roofs of both."""
     first, chart = describe(before), describe(after, _heading(found))
     # Of the first device only the roofs that were held against: all of both would hide each other.

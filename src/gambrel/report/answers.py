@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gambrel.advise.whatif import WhatIf
     from gambrel.analysis.result import Analysis
     from gambrel.analysis.samples import Standing
-    from gambrel.analysis.samples.join import Joined
+    from gambrel.analysis.samples.join import JoinedRun
     from gambrel.analysis.samples.movement import Movement
     from gambrel.device.listing import DeviceRow
     from gambrel.device.model import Device
@@ -155,7 +155,7 @@ class Recorded(Viewed, msgspec.Struct, frozen=True, kw_only=True):
     """
 
     standing: Standing
-    joined: Joined | None = None
+    joined: JoinedRun | None = None
     movement: Movement | None = None
 
 

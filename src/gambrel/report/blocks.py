@@ -134,7 +134,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     style: str = "bold"
 
 
-class Chart(msgspec.Struct, frozen=True, kw_only=True):
+class TextChart(msgspec.Struct, frozen=True, kw_only=True):
     """A picture of characters.
 
     Attributes:
@@ -144,7 +144,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     draw: Callable[[Options], str]
 
 
-Block = FactList | DataTable | Notes | Chart
+Block = FactList | DataTable | Notes | TextChart
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,6 +217,11 @@ def section(*blocks: Block | None, folded: str = "") -> Section:
         folded=bool(folded),
         about=folded,
     )
+
+
+def assumed(texts: tuple[str, ...]) -> Section:
+    """What the figures rest on, folded."""
+    return section(Notes(heading="Assumptions", items=texts), folded="assumptions")
 
 
 def sections(*found: Section) -> tuple[Section, ...]:

@@ -23,7 +23,7 @@ from gambrel.report.roof_lines import (
     Entry,
     MemoryRoof,
     Ridge,
-    Roof,
+    RoofLine,
     Slope,
     format_of,
     ridge_at,
@@ -52,7 +52,7 @@ _ROOM: Final = 2.0
 _LEAST_SPAN: Final = 100.0
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class ChartPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One op, or the whole.
 
     Attributes:
@@ -117,7 +117,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     bound: str
 
 
-class Chart(msgspec.Struct, frozen=True, kw_only=True):
+class RooflineChart(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a renderer needs.
 
     Attributes:
@@ -147,11 +147,11 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     y_label: str
     x_range: tuple[float, float] = (0.1, 1000.0)
     y_range: tuple[float, float] = (1.0, 100.0)
-    roofs: tuple[Roof, ...]
+    roofs: tuple[RoofLine, ...]
     memory_roofs: tuple[MemoryRoof, ...]
     ridges: tuple[Ridge, ...] = ()
-    points: tuple[Point, ...] = ()
-    total: Point = Point(shape="star")
+    points: tuple[ChartPoint, ...] = ()
+    total: ChartPoint = ChartPoint(shape="star")
     kinds: dict[str, str] = {}
     modules: tuple[str, ...] = ()
     levels: LevelChart | None = None
@@ -168,7 +168,7 @@ def describe(
     *,
     levels: bool = False,
     rows: Sequence[OpResult] | None = None,
-) -> Chart:
+) -> RooflineChart:
     """Builds the chart of an analysis.
 
     Args:
@@ -182,7 +182,7 @@ def describe(
     blocks = tuple(group.name for group in analysis.by_module)
     by_level = level_chart(analysis, ops) if levels else None
     roofs, points, total = _roofs(analysis), _points(ops, kinds, blocks), _whole(analysis)
-    chart = Chart(
+    chart = RooflineChart(
         title=title(analysis) if heading is None else heading,
         x_label="arithmetic intensity (FLOP/byte)",
         y_label=_label([*points, total]) if by_level is None else _BY_LEVEL,
@@ -198,7 +198,7 @@ def describe(
     return fitted(chart)
 
 
-def _label(points: Iterable[Point]) -> str:
+def _label(points: Iterable[ChartPoint]) -> str:
     """What the heights of dots are."""
     known = any(p.expected_flop_per_s is not None for p in points)
     return f"{'expected rate' if known else 'rate at the roofline'} (FLOP/s)"
@@ -219,7 +219,7 @@ def size_of(seconds: float | None, longest: float) -> float:
     return math.sqrt((seconds or 0.0) / longest) if longest else 0.0
 
 
-def _roofs(analysis: Analysis) -> tuple[Roof, ...]:
+def _roofs(analysis: Analysis) -> tuple[RoofLine, ...]:
     used = {
         (w.engine, w.engine_dtype, w.peak_flop_per_s)
         for w in analysis.total.work
@@ -282,7 +282,7 @@ def _name_of_memory(analysis: Analysis) -> str:
     return names[0] if names else "memory"
 
 
-def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
+def _ridges(analysis: Analysis, roofs: Sequence[RoofLine]) -> tuple[Ridge, ...]:
     bandwidth, main = analysis.total.peak_byte_per_s, analysis.total.peak_flop_per_s
     if bandwidth is None:
         return ()
@@ -293,7 +293,7 @@ def _ridges(analysis: Analysis, roofs: Sequence[Roof]) -> tuple[Ridge, ...]:
 
 def _points(
     ops: Sequence[OpResult], kinds: dict[str, str], blocks: Sequence[str]
-) -> tuple[Point, ...]:
+) -> tuple[ChartPoint, ...]:
     times = [op.measures.roofline_time_s or 0.0 for op in ops]
     longest = max(times, default=0.0)
     block = _block_finder(blocks)
@@ -315,8 +315,8 @@ def _points(
 
 def _point(
     index: int, op: OpResult, *, shape: str, module: str, size: float, along: float
-) -> Point:
-    return Point(
+) -> ChartPoint:
+    return ChartPoint(
         index=index,
         name=op.name,
         kind=op.kind,
@@ -355,8 +355,8 @@ def _expected(measures: Measures) -> dict[str, Any]:
     }
 
 
-def _whole(analysis: Analysis) -> Point:
-    return Point(
+def _whole(analysis: Analysis) -> ChartPoint:
+    return ChartPoint(
         name=analysis.model.name,
         kind="whole model",
         shape="star",
@@ -403,7 +403,7 @@ def _block_finder(blocks: Sequence[str]) -> Callable[[str], str]:
     return find
 
 
-def fitted(chart: Chart) -> Chart:
+def fitted(chart: RooflineChart) -> RooflineChart:
     """The chart with axes that hold its points, moves, ridges and every roof."""
     ridges, memory, levels = chart.ridges, chart.memory_roofs, chart.levels
     shown = [*chart.points, chart.total]

@@ -9,12 +9,12 @@ from gambrel import fileio
 from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.report.blocks import Document
 from gambrel.report.options import Options
-from gambrel.report.registry import FORMATS, Format, as_one, kind_of, refuse_lacking, render
+from gambrel.report.registry import FORMATS, ReportFormat, as_one, kind_of, refuse_lacking, render
 
 _BY_SUFFIX: Final = {suffix: f for f in FORMATS.values() for suffix in f.suffixes}
 
 
-def format_of(path: str | Path) -> Format:
+def format_of(path: str | Path) -> ReportFormat:
     """Returns the format that a file name asks for by its suffix.
 
     Raises:

@@ -12,7 +12,7 @@ import msgspec
 
 from gambrel._version import __version__
 from gambrel.advise.gate.records import GateReport, GateRow, GateState
-from gambrel.report.builders.gate import shown
+from gambrel.report.builders.gate import value_text
 from gambrel.report.text import clean
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -51,7 +51,9 @@ def junit(report: GateReport) -> bytes:
         case = ET.SubElement(suite, "testcase", classname="gambrel.gate", name=clean(row.metric))
         if row.state.fails:
             failure = ET.SubElement(case, "failure", message=_said(row), type=row.state.value)
-            failure.text = f"baseline {_value(row, row.baseline)}, now {_value(row, row.value)}"
+            failure.text = (
+                f"baseline {value_text(row, row.baseline)}, now {value_text(row, row.value)}"
+            )
     if report.notes:
         ET.SubElement(suite, "system-out").text = "\n".join(map(clean, report.notes))
     whole = ET.Element("testsuites")
@@ -122,10 +124,6 @@ def _lines(baseline: Path) -> dict[str, int]:
 
 def _hash(metric: str) -> str:
     return hashlib.sha256(metric.encode()).hexdigest()[:32]
-
-
-def _value(row: GateRow, value: float | None) -> str:
-    return "none" if value is None else shown(value, row.unit)
 
 
 def _said(row: GateRow) -> str:

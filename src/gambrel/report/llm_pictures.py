@@ -27,8 +27,8 @@ from gambrel.report.picture import (
     Bars,
     Chart,
     Curve,
-    Level,
     Picture,
+    ReferenceLine,
     formatted,
     limit_keys,
 )
@@ -130,7 +130,7 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
         x=Axis(title="batch: sequences at once"),
         y=Axis(title="FLOP/byte", unit="FLOP/byte"),
         curves=curves,
-        levels=(Level(name="ridge", value=ridge),),
+        levels=(ReferenceLine(name="ridge", value=ridge),),
         mark=(batch, analysis.total.arithmetic_intensity),
     )
 
@@ -230,9 +230,9 @@ def _cache(analysis: Analysis, recipe: Recipe) -> Chart | None:
     if not any(found.logical_bytes[0]):
         return None
     weights = float(footprint.weights_bytes)
-    levels = [Level(name="weights", value=weights)] if weights else []
+    levels = [ReferenceLine(name="weights", value=weights)] if weights else []
     if footprint.capacity_bytes:
-        levels.append(Level(name="capacity", value=float(footprint.capacity_bytes)))
+        levels.append(ReferenceLine(name="capacity", value=float(footprint.capacity_bytes)))
     own_bytes = (
         weights + found.allocated_bytes[batches.index(batch)][contexts.index(min(own, limit))]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gambrel.report.blocks import Block, Chart, DataTable, Document, FactList, Notes, Section
+from gambrel.report.blocks import Block, DataTable, Document, FactList, Notes, Section, TextChart
 from gambrel.report.options import Options
 from gambrel.report.text import clean, shorten
 
@@ -44,7 +44,7 @@ def _block(block: Block, options: Options) -> Iterator[str]:
         yield _rows(("figure", "value"), "ll", block.items)
     elif isinstance(block, Notes):
         yield "\n".join(f"- {escape(item)}" for item in block.items)
-    elif isinstance(block, Chart):
+    elif isinstance(block, TextChart):
         yield f"```text\n{block.draw(_CHART).rstrip()}\n```"
     else:
         yield from _table(block, options)

@@ -138,7 +138,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     slanted: bool = False
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True):
+class ReferenceLine(msgspec.Struct, frozen=True, kw_only=True):
     """A horizontal line over the whole width: a ridge, a capacity."""
 
     name: str
@@ -193,7 +193,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True, tag="curves"):
     x: Axis
     y: Axis
     curves: tuple[Curve, ...]
-    levels: tuple[Level, ...] = ()
+    levels: tuple[ReferenceLine, ...] = ()
     mark: tuple[float, float] | None = None
     dots: tuple[Dot, ...] = ()
     arrows: tuple[Arrow, ...] = ()

@@ -21,9 +21,9 @@ from gambrel.report.picture import (
     Chart,
     Curve,
     Dot,
-    Level,
     Note,
     Picture,
+    ReferenceLine,
     color,
     formatted,
 )
@@ -151,7 +151,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _across(level: Level) -> dict[str, Any]:
+def _across(level: ReferenceLine) -> dict[str, Any]:
     """A line over the whole width."""
     return {
         "type": "line",

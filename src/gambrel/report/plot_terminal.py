@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
-from gambrel.report.chart import Chart, Move, Point, decades, describe
+from gambrel.report.chart import ChartPoint, Move, RooflineChart, decades, describe
 from gambrel.report.options import Options
-from gambrel.report.roof_lines import MemoryRoof, Roof
+from gambrel.report.roof_lines import MemoryRoof, RoofLine
 from gambrel.report.terminal import line, show
 from gambrel.report.text import clean, display_width, shorten
 from gambrel.units import format_number, format_si
@@ -90,7 +90,7 @@ class _Canvas:
 class _Axes:
     """From FLOP/byte and FLOP/s to dots."""
 
-    chart: Chart
+    chart: RooflineChart
     columns: int
     rows: int
 
@@ -118,7 +118,7 @@ def render(analysis: Analysis, options: Options | None = None) -> str:
     return draw(describe(analysis, options.title), options)
 
 
-def draw(chart: Chart, options: Options) -> str:
+def draw(chart: RooflineChart, options: Options) -> str:
     """Draws a chart as text: title, plot, intensity axis, legend."""
     rows = options.height - 5
     canvas = _Canvas(options.columns - _LEFT, rows)
@@ -175,13 +175,13 @@ def _draw_move(canvas: _Canvas, axes: _Axes, move: Move) -> None:
     canvas.put(int(x0) // 2, int(y0) // 4, "○", _style(move.bound))
 
 
-def _draw_point(canvas: _Canvas, axes: _Axes, point: Point) -> None:
+def _draw_point(canvas: _Canvas, axes: _Axes, point: ChartPoint) -> None:
     key = "total" if point.index < 0 else point.bound
     column, row = _place(axes, point)
     canvas.put(column, row, _SYMBOL[key], "total" if key == "total" else _style(point.bound))
 
 
-def _place(axes: _Axes, point: Point) -> tuple[int, int]:
+def _place(axes: _Axes, point: ChartPoint) -> tuple[int, int]:
     """The cell of a point; margins are the outermost columns and the last row."""
     rate = point.drawn_flop_per_s
     if rate is not None:
@@ -213,7 +213,7 @@ def _draw_labels(canvas: _Canvas, axes: _Axes) -> list[str]:
     return left_out + [m.label for m in memories if not _label_memory(canvas, axes, m)]
 
 
-def _label_roof(canvas: _Canvas, axes: _Axes, roof: Roof) -> bool:
+def _label_roof(canvas: _Canvas, axes: _Axes, roof: RoofLine) -> bool:
     """Writes above the line at the right, or into the line where another roof runs just above.
 
     Where ops are in the way the unit is left out: the axis has it.
@@ -275,7 +275,7 @@ def _bottom(axes: _Axes) -> list[str]:
     return [f"{zero} └{''.join(rule)}", "".join(labels).rstrip()]
 
 
-def _legend(chart: Chart, left_out: Sequence[str], width: int) -> list[str]:
+def _legend(chart: RooflineChart, left_out: Sequence[str], width: int) -> list[str]:
     """Explains the symbols in use; leaves out what does not occur."""
     bounds = dict.fromkeys(p.bound for p in chart.points)
     parts = [f"{_SYMBOL[b]} {b}-bound" if b != "unknown" else "? bound unknown" for b in bounds]

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.report.answers import Profiled
-from gambrel.report.chart import Chart, Point, describe, fitted, size_of
+from gambrel.report.chart import ChartPoint, RooflineChart, describe, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Chart as Picture
 from gambrel.report.plot_terminal import draw
@@ -26,7 +26,7 @@ def chart_of_profile(
     points: Sequence[RooflinePoint],
     totals: Totals,
     title: str | None = None,
-) -> Chart:
+) -> RooflineChart:
     """The chart that every renderer draws; a dot's area shows its measured time.
 
     Args:
@@ -47,7 +47,7 @@ def chart_of_profile(
 
 def chart_of_overlay(
     analysis: Analysis, rows: Sequence[tuple[OpResult, float | None]], total_s: float | None
-) -> Chart:
+) -> RooflineChart:
     """The chart of an analysis with measured dots; ops that were not measured stay as expected.
 
     Args:
@@ -61,7 +61,9 @@ def chart_of_overlay(
     return _with(base, drawn, analysis, total_s)
 
 
-def _with(base: Chart, drawn: Sequence[Point], analysis: Analysis, total_s: float | None) -> Chart:
+def _with(
+    base: RooflineChart, drawn: Sequence[ChartPoint], analysis: Analysis, total_s: float | None
+) -> RooflineChart:
     """The chart with measured dots, its star at the measured rate of the whole."""
     whole = rate(analysis.total.flops, total_s) if total_s else None
     chart = msgspec.structs.replace(
@@ -74,7 +76,7 @@ def _with(base: Chart, drawn: Sequence[Point], analysis: Analysis, total_s: floa
     return fitted(chart)
 
 
-def _laid(at: Point, op: OpResult, time: float | None, longest: float) -> Point:
+def _laid(at: ChartPoint, op: OpResult, time: float | None, longest: float) -> ChartPoint:
     """The dot of an op at its measured rate, or where it is expected."""
     if not time:
         return msgspec.structs.replace(at, flop_per_s=None, note=at.note or "not measured")
@@ -88,7 +90,7 @@ def _laid(at: Point, op: OpResult, time: float | None, longest: float) -> Point:
     )
 
 
-def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
+def _measured(at: ChartPoint, point: RooflinePoint, longest: float) -> ChartPoint:
     """The dot at its measured rate; one without a measured time goes to the lower margin."""
     if not point.time_s:
         unseen = "" if at.margin else "bottom"
@@ -109,7 +111,7 @@ def _measured(at: Point, point: RooflinePoint, longest: float) -> Point:
     )
 
 
-def picture(drawn: Chart, points: Sequence[RooflinePoint]) -> Picture:
+def picture(drawn: RooflineChart, points: Sequence[RooflinePoint]) -> Picture:
     """The chart as a picture; each dot says what was measured."""
     return picture_of(drawn, lambda p: _about(points[p.index]) if p.index >= 0 else (p.name,))
 

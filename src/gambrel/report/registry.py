@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.errors import InputError, UnknownNameError
-from gambrel.report.blocks import Chart, Document, Section
+from gambrel.report.blocks import Document, Section, TextChart
 from gambrel.report.options import Options
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Rendered = str | bytes
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True):
+class ReportFormat(msgspec.Struct, frozen=True, kw_only=True):
     """One format.
 
     Attributes:
@@ -37,28 +37,32 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: All formats by name.
-FORMATS: Final[dict[str, Format]] = {
+FORMATS: Final[dict[str, ReportFormat]] = {
     f.name: f
     for f in (
-        Format(name="table", about="text for a terminal", suffixes=(".txt",), every=True),
-        Format(name="json", about="every figure, with units", suffixes=(".json",), every=True),
-        Format(name="csv", about="the main table, SI base units", suffixes=(".csv",), every=True),
-        Format(name="markdown", about="for an issue or text", suffixes=(".md",), every=True),
-        Format(
+        ReportFormat(name="table", about="text for a terminal", suffixes=(".txt",), every=True),
+        ReportFormat(
+            name="json", about="every figure, with units", suffixes=(".json",), every=True
+        ),
+        ReportFormat(
+            name="csv", about="the main table, SI base units", suffixes=(".csv",), every=True
+        ),
+        ReportFormat(name="markdown", about="for an issue or text", suffixes=(".md",), every=True),
+        ReportFormat(
             name="html", about="a page that opens offline", suffixes=(".html", ".htm"), every=True
         ),
-        Format(name="svg", about="the chart, for papers", suffixes=(".svg",)),
-        Format(name="png", about="the chart as a picture", suffixes=(".png",)),
-        Format(name="pdf", about="the chart, for papers", suffixes=(".pdf",)),
-        Format(name="roofline", about="the chart for a terminal"),
-        Format(name="instructions", about="the instruction roofline for a terminal"),
+        ReportFormat(name="svg", about="the chart, for papers", suffixes=(".svg",)),
+        ReportFormat(name="png", about="the chart as a picture", suffixes=(".png",)),
+        ReportFormat(name="pdf", about="the chart, for papers", suffixes=(".pdf",)),
+        ReportFormat(name="roofline", about="the chart for a terminal"),
+        ReportFormat(name="instructions", about="the instruction roofline for a terminal"),
     )
 }
 #: Formats of pictures.
 PICTURES: Final = ("svg", "png", "pdf")
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class ResultKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of result.
 
     Attributes:
@@ -122,183 +126,183 @@ def _answer(name: str) -> str:
 _FLEET: Final = "gambrel.measure.fleet.records:FleetReport"
 
 #: Every kind of result. A new one is one entry and one builder.
-KINDS: Final[tuple[Kind, ...]] = (
-    Kind(
+KINDS: Final[tuple[ResultKind, ...]] = (
+    ResultKind(
         type="gambrel/analysis",
         record="gambrel.analysis.result:Analysis",
         drawn={"roofline": "plot_terminal:render"},
         pictures="roofline_picture:pictures",
         page="page.analyses:parts",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/analyses",
         record=_answer("Analyses"),
         pictures="builders.analyses:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/advice",
         record="gambrel.advise.recommend:Advice",
         pictures="verdict_bars:advice",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/recommendations",
         record=_answer("Changes"),
         builder="advice",
         pictures="verdict_bars:advice",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/check",
         record="gambrel.advise.check:Check",
         pictures="verdict_bars:check",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/comparison",
         record="gambrel.advise.compare:Comparison",
         pictures="advice_pictures:comparison",
         page="page.choices:comparison",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/selection",
         record="gambrel.advise.select:Selection",
         pictures="advice_pictures:selection",
         page="page.choices:selection",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/what-if",
         record="gambrel.advise.whatif:WhatIf",
         builder="whatif",
         pictures="table_bars:whatif",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/what-if",
         record=_answer("Changed"),
         builder="whatif",
         pictures="advice_pictures:whatif",
         page="page.changes:what_if",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/judgement",
         record="gambrel.advise.judge.records:Judgement",
         pictures="verdict_bars:judgement",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/limits",
         record="gambrel.advise.judge.records:KernelLimits",
         builder="kernel_limits",
         pictures="verdict_bars:kernel_limits",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/explain-gap",
         record="gambrel.advise.judge.records:Gap",
         builder="gap",
         pictures="verdict_bars:gap",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/problems",
         record="gambrel.advise.judge.records:Problems",
         pictures="table_bars:problems",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/diagnosis",
         record="gambrel.analysis.samples.diagnosis:Diagnosis",
         pictures="table_bars:diagnosis",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/gate",
         record="gambrel.advise.gate.records:GateReport",
         pictures="verdict_bars:gate",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/baseline",
         record="gambrel.advise.gate.records:GateRecorded",
         builder="gate",
         pictures="table_bars:baseline",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/trend",
         record="gambrel.advise.gate.records:Trend",
         pictures="builders.trend:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/sweep",
         record="gambrel.analysis.sweep.record:Sweep",
         pictures="sweep_chart:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/design",
         record="gambrel.advise.design.record:DesignStudy",
         pictures="design_chart:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/serve-plan",
         record="gambrel.llm.serving.records:Plan",
         builder="serving",
         pictures="serving_chart:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/serve-sim",
         record="gambrel.llm.serving.outcomes:Simulation",
         builder="simulation",
         pictures="simulation_chart:pictures",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/serve-split",
         record="gambrel.llm.serving.split_records:SplitPlan",
         builder="split",
         pictures="plan_pictures:split",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/train-plan",
         record="gambrel.llm.training:TrainingStep",
         builder="training",
         pictures="plan_pictures:training",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/train-search",
         record="gambrel.llm.training_search:TrainingSearch",
         builder="training_search",
         pictures="plan_pictures:training_search",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/kv-cache",
         record="gambrel.llm.cache_plan:CachePlan",
         pictures="plan_pictures:cache",
     ),
-    Kind(type="gambrel/devices", record=_answer("Devices")),
-    Kind(
+    ResultKind(type="gambrel/devices", record=_answer("Devices")),
+    ResultKind(
         type="gambrel/device",
         record=_answer("Sheet"),
         pictures="roofs_chart:pictures",
         page="roofs_chart:page",
     ),
-    Kind(type="gambrel/models", record=_answer("Models")),
-    Kind(type="gambrel/runtimes", record=_answer("Runtimes")),
-    Kind(type="gambrel/runtime", record="gambrel.runtimes.model:Runtime"),
-    Kind(
+    ResultKind(type="gambrel/models", record=_answer("Models")),
+    ResultKind(type="gambrel/runtimes", record=_answer("Runtimes")),
+    ResultKind(type="gambrel/runtime", record="gambrel.runtimes.model:Runtime"),
+    ResultKind(
         type="gambrel/peaks",
         record=_answer("Peaks"),
         pictures="roofs_chart:pictures",
         page="roofs_chart:page",
     ),
-    Kind(type="gambrel/fleet", record=_FLEET, pictures="verdict_bars:fleet"),
-    Kind(
+    ResultKind(type="gambrel/fleet", record=_FLEET, pictures="verdict_bars:fleet"),
+    ResultKind(
         type="gambrel/calibration",
         record=_answer("Calibrated"),
         pictures="table_bars:calibration",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/profile",
         record=_answer("Profiled"),
         drawn={"roofline": "profile_chart:render_terminal"},
         pictures="profile_chart:pictures",
-        page="page.measured:profile",
+        page="page.profiles:profile",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/overlay",
         record="gambrel.analysis.overlay:Overlay",
-        page="page.measured:overlay",
+        page="page.profiles:overlay",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/samples",
         record=_answer("Recorded"),
         drawn={
@@ -306,22 +310,22 @@ KINDS: Final[tuple[Kind, ...]] = (
             "instructions": "samples_instructions:render",
         },
         pictures="samples_instructions:pictures",
-        page="page.measured:samples",
+        page="page.profiles:samples",
     ),
-    Kind(
+    ResultKind(
         type="gambrel/runs",
         record="gambrel.measure.runs.pair:Pairing",
         drawn={"roofline": "runs_chart:render"},
         pictures="runs_chart:pictures",
         page="page.changes:runs",
     ),
-    Kind(type="gambrel/memory", record=_answer("Memory"), pictures="timeline:pictures"),
-    Kind(type="gambrel/pictures", record=_answer("Pictures"), pictures="llm_pictures:drawn"),
+    ResultKind(type="gambrel/memory", record=_answer("Memory"), pictures="timeline:pictures"),
+    ResultKind(type="gambrel/pictures", record=_answer("Pictures"), pictures="llm_pictures:drawn"),
 )
 _BY_RECORD: Final = {kind.record: kind for kind in KINDS}
 
 
-def kind_of(record: object) -> Kind:
+def kind_of(record: object) -> ResultKind:
     """The kind of a result, by its record or the record's class.
 
     Raises:
@@ -344,7 +348,7 @@ def document(record: object, options: Options | None = None) -> Document:
     made = kind.document(record, options)
     if not options.roofline or "roofline" not in kind.drawn:
         return made
-    chart = Chart(draw=lambda shown: str(_drawn(record, "roofline", shown)))
+    chart = TextChart(draw=lambda shown: str(_drawn(record, "roofline", shown)))
     return replace(made, sections=(Section(blocks=(chart,)), *made.sections))
 
 
@@ -450,7 +454,7 @@ def as_one(record: object) -> object:
     return record[0] if len(record) == 1 else Analyses(analyses=tuple(record))
 
 
-def refuse_lacking(kind: Kind, name: str, said: object) -> None:
+def refuse_lacking(kind: ResultKind, name: str, said: object) -> None:
     """Refuses a format that a kind of result does not have."""
     if name not in kind.formats:
         has = ", ".join(s for n in kind.formats for s in FORMATS[n].suffixes)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.units import format_number, format_si
 
 
-class Roof(msgspec.Struct, frozen=True, kw_only=True):
+class RoofLine(msgspec.Struct, frozen=True, kw_only=True):
     """A horizontal line: the peak of an engine in one or more number formats.
 
     Attributes:
@@ -85,7 +85,7 @@ def source_of(ceiling: Ceiling) -> str:
     return origin_of(ceiling.kind, ceiling.source)
 
 
-def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[Roof, ...]:
+def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[RoofLine, ...]:
     """Compute roofs, highest first; those of one height are one line."""
     heights: dict[float, list[Entry]] = {}
     for peak, entry in entries:
@@ -93,12 +93,12 @@ def roofs_of(entries: Iterable[tuple[float, Entry]]) -> tuple[Roof, ...]:
     return tuple(_merged(peak, heights[peak]) for peak in sorted(heights, reverse=True))
 
 
-def _merged(peak: float, entries: Sequence[Entry]) -> Roof:
+def _merged(peak: float, entries: Sequence[Entry]) -> RoofLine:
     """One line for all roofs of one height; the used ones give it its name."""
     named = [e for e in entries if e.used] or entries
     engines = _unique(e.engine for e in named)
     groups = [f"{g} {', '.join(_unique(e.dtype for e in named if e.engine == g))}" for g in engines]
-    return Roof(
+    return RoofLine(
         label=f"{'; '.join(map(str.rstrip, groups))} {format_si(peak, 'FLOP/s')}",
         peak_flop_per_s=peak,
         used=any(e.used for e in entries),
@@ -138,7 +138,7 @@ def slanted(slopes: Iterable[Slope], used: Callable[[str, float], bool]) -> tupl
     )
 
 
-def main_ridge(roofs: Sequence[Roof], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
+def main_ridge(roofs: Sequence[RoofLine], memory: Sequence[MemoryRoof]) -> tuple[Ridge, ...]:
     """Where the highest used compute roof meets the lowest of the used memory roofs."""
     peaks = [r.peak_flop_per_s for r in roofs if r.used]
     slopes = [m.byte_per_s for m in memory if m.used]
@@ -152,7 +152,7 @@ def ridge_at(peak: float, slope: float, *, main: bool) -> Ridge:
     return Ridge(arithmetic_intensity=x, flop_per_s=peak, main=main, label=label)
 
 
-def origin_of(kind: Kind, source: Source | None) -> str:
+def origin_of(kind: CeilingKind, source: Source | None) -> str:
     """Kind and title of a source, as far as it is known."""
     return f"{kind.value}: {source.title}" if source else kind.value
 

@@ -10,11 +10,11 @@ from typing import Final
 from gambrel import roofline
 from gambrel.analysis.result import Analysis
 from gambrel.report import chart as description
-from gambrel.report.chart import NO_WORK, Point, describe
+from gambrel.report.chart import NO_WORK, ChartPoint, describe
 from gambrel.report.level_points import LevelChart, LevelPoint
 from gambrel.report.options import Options
 from gambrel.report.picture import Arrow, Axis, Chart, Curve, Dot, Key, Note
-from gambrel.report.roof_lines import MemoryRoof, Roof
+from gambrel.report.roof_lines import MemoryRoof, RoofLine
 from gambrel.report.terms import estimate_text
 from gambrel.units import format_number, format_percent, format_si
 
@@ -31,7 +31,7 @@ _NAMED_IDLE: Final = 8
 _MOST_RANGES: Final = 40
 
 #: Lines about a point.
-About = Callable[[Point], Iterable[str]]
+About = Callable[[ChartPoint], Iterable[str]]
 
 
 def pictures(analysis: Analysis, options: Options) -> tuple[Chart, ...]:
@@ -57,7 +57,7 @@ def of_analysis(analysis: Analysis, heading: str | None = None, *, levels: bool 
     return _framed(drawn, dots=dots, links=links, legend=tuple(legend))
 
 
-def picture_of(drawn: description.Chart, about: About | None = None) -> Chart:
+def picture_of(drawn: description.RooflineChart, about: About | None = None) -> Chart:
     """The picture of a described roofline.
 
     Args:
@@ -71,12 +71,12 @@ def picture_of(drawn: description.Chart, about: About | None = None) -> Chart:
     return _framed(drawn, dots=dots, links=links, legend=tuple(_legend(drawn)))
 
 
-def _is_idle(point: Point) -> bool:
+def _is_idle(point: ChartPoint) -> bool:
     """Whether it does nothing that a roofline shows: an op without FLOPs."""
     return point.margin == "left" and point.index >= 0 and point.note == NO_WORK
 
 
-def _idle(drawn: description.Chart) -> Iterator[Dot]:
+def _idle(drawn: description.RooflineChart) -> Iterator[Dot]:
     """One mark for all ops without FLOPs; its note says how many they are."""
     names = [p.name for p in drawn.points if _is_idle(p)]
     if names:
@@ -92,7 +92,7 @@ def _idle(drawn: description.Chart) -> Iterator[Dot]:
         )
 
 
-def _idle_place(drawn: description.Chart) -> tuple[float, float]:
+def _idle_place(drawn: description.RooflineChart) -> tuple[float, float]:
     """Where the mark stands: the lower left, or where no dot lies under its note."""
     (left, right), (low, high) = drawn.x_range, drawn.y_range
     shares = [_shares(drawn, p) for p in drawn.points if not _is_idle(p)]
@@ -104,20 +104,20 @@ def _idle_place(drawn: description.Chart) -> tuple[float, float]:
     return left * (right / left) ** x, low * (high / low) ** y
 
 
-def _shares(drawn: description.Chart, point: Point) -> tuple[float, float]:
+def _shares(drawn: description.RooflineChart, point: ChartPoint) -> tuple[float, float]:
     """Where a dot stands, as shares of the frame."""
     (left, right), (low, high) = drawn.x_range, drawn.y_range
     x, y = place(drawn, point)
     return math.log(x / left) / math.log(right / left), math.log(y / low) / math.log(high / low)
 
 
-def _idle_text(drawn: description.Chart) -> str:
+def _idle_text(drawn: description.RooflineChart) -> str:
     count = sum(p.count for p in drawn.points if _is_idle(p))
     return f"{count:,} op{'s' if count > 1 else ''} without FLOPs" if count else ""
 
 
 def _framed(
-    drawn: description.Chart,
+    drawn: description.RooflineChart,
     *,
     dots: tuple[Dot, ...],
     links: tuple[Curve, ...],
@@ -136,7 +136,7 @@ def _framed(
     )
 
 
-def _roofs(drawn: description.Chart) -> Iterator[Curve]:
+def _roofs(drawn: description.RooflineChart) -> Iterator[Curve]:
     """Each roof where it limits: right of, or below, where it meets the used ones."""
     left, right = drawn.x_range
     slope = next((m.byte_per_s for m in drawn.memory_roofs if m.used), None)
@@ -160,7 +160,7 @@ def _roofs(drawn: description.Chart) -> Iterator[Curve]:
             )
 
 
-def _roof(x0: float, x1: float, y0: float, y1: float, roof: Roof | MemoryRoof) -> Curve:
+def _roof(x0: float, x1: float, y0: float, y1: float, roof: RoofLine | MemoryRoof) -> Curve:
     return Curve(
         name="",
         points=((x0, y0), (x1, y1)),
@@ -170,7 +170,7 @@ def _roof(x0: float, x1: float, y0: float, y1: float, roof: Roof | MemoryRoof) -
     )
 
 
-def _labels(drawn: description.Chart) -> Iterator[Note]:
+def _labels(drawn: description.RooflineChart) -> Iterator[Note]:
     """Roofs at their right end, memory along its line at a fifth of the height, the ridge below."""
     (left, _), (low, high) = drawn.x_range, drawn.y_range
     for roof in drawn.roofs:
@@ -192,7 +192,7 @@ def _labels(drawn: description.Chart) -> Iterator[Note]:
             yield Note(at=(x, low), text=ridge.label, side="left" if late else "right")
 
 
-def _clear(drawn: description.Chart, roof: Roof) -> float:
+def _clear(drawn: description.RooflineChart, roof: RoofLine) -> float:
     """Where the name of a roof ends: at the right, or further left where dots would lie under."""
     (left, right), (low, high) = drawn.x_range, drawn.y_range
     height = math.log(roof.peak_flop_per_s / low) / math.log(high / low)
@@ -207,7 +207,7 @@ def _clear(drawn: description.Chart, roof: Roof) -> float:
     return right
 
 
-def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
+def _dot(drawn: description.RooflineChart, point: ChartPoint, about: Iterable[str]) -> Dot:
     whole = point.index < 0
     return Dot(
         at=place(drawn, point),
@@ -220,7 +220,7 @@ def _dot(drawn: description.Chart, point: Point, about: Iterable[str]) -> Dot:
     )
 
 
-def place(drawn: description.Chart, point: Point) -> tuple[float, float]:
+def place(drawn: description.RooflineChart, point: ChartPoint) -> tuple[float, float]:
     """Coordinates of a point; at a margin it stands on the frame, hollow."""
     low, high = drawn.y_range
     x, y = point.arithmetic_intensity, point.drawn_flop_per_s
@@ -231,7 +231,7 @@ def place(drawn: description.Chart, point: Point) -> tuple[float, float]:
     return x, y
 
 
-def _threads(points: Sequence[Point]) -> Iterator[Curve]:
+def _threads(points: Sequence[ChartPoint]) -> Iterator[Curve]:
     """A line through the dots of one kernel, where it has several."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for p in points:
@@ -242,7 +242,7 @@ def _threads(points: Sequence[Point]) -> Iterator[Curve]:
             yield Curve(name="", points=tuple(sorted(places)), style="faint", color="grey")
 
 
-def _ranges(drawn: description.Chart, points: Sequence[Point]) -> Iterator[Curve]:
+def _ranges(drawn: description.RooflineChart, points: Sequence[ChartPoint]) -> Iterator[Curve]:
     """Of the largest dots, the range of the expected rate and the way that is left to the roof."""
     known = [p for p in points if not p.measured and p.low_flop_per_s and p.arithmetic_intensity]
     for p in sorted(known, key=lambda p: -p.size)[:_MOST_RANGES]:
@@ -255,7 +255,7 @@ def _ranges(drawn: description.Chart, points: Sequence[Point]) -> Iterator[Curve
             yield Curve(name="", points=ends, style="dashed", color=p.bound)
 
 
-def _legend(drawn: description.Chart) -> Iterator[Key]:
+def _legend(drawn: description.RooflineChart) -> Iterator[Key]:
     """Explains colours, then shapes, then the rest, with a gap between; roofs need none."""
     if not drawn.total.name:
         return
@@ -314,7 +314,7 @@ def _about_level(point: LevelPoint, i: int, analysis: Analysis) -> Iterator[str]
     yield f"rate with each level's own traffic: {format_si(point.flop_per_s, 'FLOP/s')}"
 
 
-def _named(point: Point) -> Iterator[str]:
+def _named(point: ChartPoint) -> Iterator[str]:
     yield point.name
     yield (
         f"{point.kind}, {point.bound}: {format_number(point.arithmetic_intensity)} FLOP/byte, "
@@ -324,7 +324,7 @@ def _named(point: Point) -> Iterator[str]:
         yield point.note
 
 
-def _about(point: Point, analysis: Analysis) -> Iterator[str]:
+def _about(point: ChartPoint, analysis: Analysis) -> Iterator[str]:
     """Everything about an op."""
     op = analysis.ops[point.index] if point.index >= 0 else None
     m = op.measures if op else analysis.total

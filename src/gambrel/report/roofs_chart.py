@@ -10,19 +10,26 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.dtypes import parse_dtype
 from gambrel.report.answers import Peaks, Sheet
-from gambrel.report.chart import Chart, fitted
+from gambrel.report.chart import RooflineChart, fitted
 from gambrel.report.options import Options
 from gambrel.report.page.parts import PageParts
 from gambrel.report.picture import Picture
 from gambrel.report.registry import document
-from gambrel.report.roof_lines import Entry, Roof, main_ridge, memory_roofs_of, roofs_of, source_of
+from gambrel.report.roof_lines import (
+    Entry,
+    RoofLine,
+    main_ridge,
+    memory_roofs_of,
+    roofs_of,
+    source_of,
+)
 from gambrel.report.roofline_picture import picture_of
 
 #: Formats of models, the usual first: the roof that is drawn strong.
 _MAIN: Final = ("fp16", "bf16", "int8", "fp32")
 
 
-def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
+def chart_of(device: Device, precision: str = "fp32", title: str = "") -> RooflineChart:
     """All roofs of a device: engines and formats, memory levels from the innermost out.
 
     Args:
@@ -33,7 +40,7 @@ def chart_of(device: Device, precision: str = "fp32", title: str = "") -> Chart:
     main = main_memory(device)
     roofs, memory = _roofs(device, precision), memory_roofs_of(device, lambda m: m == main)
     ridges = main_ridge(roofs, memory)
-    chart = Chart(
+    chart = RooflineChart(
         title=title or device.name,
         x_label="arithmetic intensity (FLOP/byte)",
         y_label="rate (FLOP/s)",
@@ -56,7 +63,7 @@ def pictures(record: Peaks | Sheet, options: Options) -> tuple[Picture, ...]:
     return (picture_of(drawn),) if drawn else ()
 
 
-def describe(record: Peaks | Sheet, options: Options) -> Chart | None:
+def describe(record: Peaks | Sheet, options: Options) -> RooflineChart | None:
     """The measured roofs, or the published ones of a device."""
     if isinstance(record, Peaks):
         survey = record.peaks.survey
@@ -81,7 +88,7 @@ def page(record: Peaks | Sheet, options: Options) -> PageParts:
     return PageParts(document=document(record, options), rooflines=(drawn,) if drawn else ())
 
 
-def _roofs(device: Device, precision: str) -> tuple[Roof, ...]:
+def _roofs(device: Device, precision: str) -> tuple[RoofLine, ...]:
     found = {resolve(device, work, precision) for work in ("matrix", "vector")}
     used = {roof.flop_per_s for roof in found if roof is not None}
     return roofs_of(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.report.chart import Chart, Move, Point, fitted, shapes_of, size_of
+from gambrel.report.chart import ChartPoint, Move, RooflineChart, fitted, shapes_of, size_of
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
 from gambrel.report.plot_terminal import draw
@@ -32,7 +32,7 @@ def pictures(pairing: Pairing, options: Options) -> tuple[Picture, ...]:
     return (picture_of(describe(pairing, options.title)),)
 
 
-def describe(pairing: Pairing, title: str | None = None) -> Chart:
+def describe(pairing: Pairing, title: str | None = None) -> RooflineChart:
     """The chart: dots of the second run, each with a line from its place in the first.
 
     Args:
@@ -87,9 +87,9 @@ def _move(first: RunPoint | None, second: RunPoint | None) -> Move | None:
     return Move(start=start, end=end, bound=second.bound)
 
 
-def _point(index: int, point: RunPoint, shape: str, longest: float) -> Point:
+def _point(index: int, point: RunPoint, shape: str, longest: float) -> ChartPoint:
     x, y = _place(point) or (None, None)
-    return Point(
+    return ChartPoint(
         index=index,
         name=point.name,
         kind=point.kind,

@@ -17,11 +17,11 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve
 from gambrel.dtypes import BITS
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, Move, Point, fitted, size_of
+from gambrel.report.chart import ChartPoint, Move, RooflineChart, fitted, size_of
 from gambrel.report.options import Options
 from gambrel.report.roof_lines import (
     Entry,
-    Roof,
+    RoofLine,
     format_of,
     main_ridge,
     memory_roofs_of,
@@ -43,7 +43,7 @@ MOST: Final = 200
 
 def describe(
     standing: Standing, heading: str | None = None, movement: Movement | None = None
-) -> Chart:
+) -> RooflineChart:
     """Builds the chart of samples under the roofs of their device.
 
     Args:
@@ -57,7 +57,7 @@ def describe(
     levels = {p.kind for p in points}
     device = standing.device
     memory = memory_roofs_of(device, lambda m: m.name in levels) if device else ()
-    chart = Chart(
+    chart = RooflineChart(
         title=title(standing) if heading is None else heading,
         x_label="arithmetic intensity at the level (FLOP/byte)",
         y_label="achieved rate (FLOP/s)",
@@ -74,7 +74,7 @@ def describe(
     return fitted(chart)
 
 
-def shapes_in(points: Sequence[Point]) -> dict[str, str]:
+def shapes_in(points: Sequence[ChartPoint]) -> dict[str, str]:
     """The levels that have a dot, with their shapes."""
     return {n: s for n, s in LEVEL_SHAPES.items() if any(p.kind == n for p in points)}
 
@@ -99,7 +99,7 @@ def came_from(
 
 
 def _moves(
-    points: Sequence[Point], before: Mapping[tuple[int, str], tuple[float, float]]
+    points: Sequence[ChartPoint], before: Mapping[tuple[int, str], tuple[float, float]]
 ) -> Iterator[Move]:
     for p in points:
         start = before.get((p.index, p.kind))
@@ -128,7 +128,7 @@ def drawable(value: float | None) -> TypeGuard[float]:
     return value is not None and _SMALLEST < value < _LARGEST
 
 
-def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> Iterator[Point]:
+def _points(index: int, kernel: Placed, kernels: Sequence[Placed]) -> Iterator[ChartPoint]:
     """A dot a level; a kernel without a count of its work has no place in the chart."""
     for x in kernel.levels:
         if x.arithmetic_intensity is not None and kernel.flop_per_s is not None:
@@ -144,10 +144,10 @@ def _placed(intensity: float, rate: float) -> dict[str, Any]:
     return {"flop_per_s": at_rate, "margin": margin, "note": note}
 
 
-def dot(index: int, kernel: Placed, level: str, kernels: Sequence[Placed]) -> Point:
+def dot(index: int, kernel: Placed, level: str, kernels: Sequence[Placed]) -> ChartPoint:
     """A dot of a kernel at a level, without a place; its area is the kernel's time."""
     longest = max((k.sample.time_s or 0.0 for k in kernels), default=0.0)
-    return Point(
+    return ChartPoint(
         index=index,
         name=kernel.sample.name,
         kind=level,
@@ -159,7 +159,7 @@ def dot(index: int, kernel: Placed, level: str, kernels: Sequence[Placed]) -> Po
     )
 
 
-def _whole(standing: Standing) -> Point:
+def _whole(standing: Standing) -> ChartPoint:
     """All kernels that have a place in the chart, added up."""
     known = [
         (flops, size, k.sample.time_s)
@@ -170,7 +170,7 @@ def _whole(standing: Standing) -> Point:
     ]
     flops, size, time = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0, 0)
     placed = bool(flops and size) and drawable(flops / size) and drawable(flops / time)
-    return Point(
+    return ChartPoint(
         name="all kernels",
         kind="all kernels" if len(known) == len(standing.kernels) else "kernels of known work",
         shape="star",
@@ -183,7 +183,7 @@ def _whole(standing: Standing) -> Point:
     )
 
 
-def _roofs(standing: Standing) -> tuple[Roof, ...]:
+def _roofs(standing: Standing) -> tuple[RoofLine, ...]:
     device = standing.device
     if device is None:
         return ()

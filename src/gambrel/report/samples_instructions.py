@@ -10,22 +10,22 @@ from msgspec.structs import replace
 from gambrel.analysis.samples import Placed, Standing
 from gambrel.analysis.samples.instructions import TRANSACTION_BYTES, peak_instructions, points
 from gambrel.report.answers import Recorded
-from gambrel.report.chart import Chart, Point, fitted
+from gambrel.report.chart import ChartPoint, RooflineChart, fitted
 from gambrel.report.options import Options
 from gambrel.report.picture import Picture
-from gambrel.report.roof_lines import MemoryRoof, Roof
+from gambrel.report.roof_lines import MemoryRoof, RoofLine
 from gambrel.report.roofline_picture import picture_of
 from gambrel.report.samples_chart import describe, dot, shapes_in, title
 from gambrel.units import format_number, format_percent, format_si
 
 #: Stands for all kernels, which have no instructions of their own to draw.
-_WHOLE: Final = Point(name="all kernels", kind="all kernels", shape="star", margin="left")
+_WHOLE: Final = ChartPoint(name="all kernels", kind="all kernels", shape="star", margin="left")
 
 
-def chart(standing: Standing, heading: str | None = None) -> Chart:
+def chart(standing: Standing, heading: str | None = None) -> RooflineChart:
     """Describes the chart: warp instructions per second over those a transaction of 32 bytes."""
     dots = _dots(standing)
-    made = Chart(
+    made = RooflineChart(
         title=heading or f"Instructions: {title(standing)}",
         x_label="warp instructions a transaction of 32 bytes",
         y_label="warp instructions/s",
@@ -50,7 +50,7 @@ def chart(standing: Standing, heading: str | None = None) -> Chart:
     return fitted(made)
 
 
-def _dots(standing: Standing) -> tuple[Point, ...]:
+def _dots(standing: Standing) -> tuple[ChartPoint, ...]:
     """A dot for each level of each kernel."""
     return tuple(
         replace(
@@ -62,13 +62,13 @@ def _dots(standing: Standing) -> tuple[Point, ...]:
     )
 
 
-def _roofs(standing: Standing) -> tuple[Roof, ...]:
+def _roofs(standing: Standing) -> tuple[RoofLine, ...]:
     """The issue rate, where it is known."""
     peak = peak_instructions(standing.device)
     if not peak:
         return ()
     return (
-        Roof(
+        RoofLine(
             label=f"issue {format_si(peak, 'inst/s')}",
             peak_flop_per_s=peak,
             used=True,
@@ -85,7 +85,7 @@ def pictures(record: Recorded, options: Options) -> tuple[Picture, ...]:
     return tuple(picture_of(each, lambda p: _about(standing.kernels, p)) for each in charts)
 
 
-def _about(kernels: Sequence[Placed], point: Point) -> Iterator[str]:
+def _about(kernels: Sequence[Placed], point: ChartPoint) -> Iterator[str]:
     """What is known of a kernel at a level."""
     yield point.name
     if point.index < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gambrel.llm.serving.records import Plan, Point
+from gambrel.llm.serving.records import OperatingPoint, Plan
 from gambrel.report.llm_pictures import time_by_layer
 from gambrel.report.options import Options
 from gambrel.report.picture import Axis, Chart, Curve, Picture, Threshold
@@ -90,11 +90,11 @@ def first_tokens(plan: Plan) -> Chart | None:
     )
 
 
-def _drawable(point: Point) -> bool:
+def _drawable(point: OperatingPoint) -> bool:
     return 0 < point.tokens_per_s_per_user < float("inf") and point.tokens_per_s_per_device > 0
 
 
-def _thinned(points: Sequence[Point]) -> Iterator[tuple[float, float]]:
+def _thinned(points: Sequence[OperatingPoint]) -> Iterator[tuple[float, float]]:
     """At most so many, evenly, by rising speed."""
     found = sorted((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in points)
     step = max(1, -(-len(found) // _DRAWN))

@@ -14,7 +14,7 @@ from gambrel.units import format_count
 if TYPE_CHECKING:
     from gambrel.advise.gate.records import GateMetric, GateRecorded
     from gambrel.advise.judge.records import Problems
-    from gambrel.advise.whatif import Difference, Point, WhatIf
+    from gambrel.advise.whatif import Difference, TotalPoint, WhatIf
     from gambrel.analysis.samples.diagnosis import Diagnosis
     from gambrel.report.answers import Calibrated
 
@@ -95,7 +95,7 @@ def whatif(found: WhatIf, _options: Options) -> tuple[Picture, ...]:
     return drawn + _drawn("Time by kind of op", "Of the batch.", kinds, unit="s", series=series)
 
 
-def _side(name: str, point: Point) -> Bar:
+def _side(name: str, point: TotalPoint) -> Bar:
     time, items = point.total.expected_time_s, max(point.items, 1)
     color = point.total.bound or ""
     if time is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
-from gambrel.report.blocks import Block, Chart, Column, DataTable, Document, FactList, Notes
+from gambrel.report.blocks import Block, Column, DataTable, Document, FactList, Notes, TextChart
 from gambrel.report.options import Options
 from gambrel.report.text import clean, display_width, shorten
 
@@ -91,7 +91,7 @@ def _head(document: Document, options: Options) -> list[RenderableType]:
 
 
 def _block(block: Block, options: Options) -> list[RenderableType]:
-    if isinstance(block, Chart):
+    if isinstance(block, TextChart):
         return [block.draw(options)]
     if isinstance(block, Notes):
         shown = listed(block.heading, block.items, block.style)

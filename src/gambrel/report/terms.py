@@ -130,6 +130,11 @@ def range_text(time: Estimate | None) -> str:
     return f"{format_si(time.low, 's', 3)} to {format_si(time.high, 's', 3)}"
 
 
+def confidence_text(time: Estimate | None) -> str:
+    """How sure an estimate is, and why; empty without one."""
+    return f"{time.confidence}: {time.reason}" if time else ""
+
+
 def estimate_text(time: Estimate | None) -> str:
     """An estimate with its range, or "unknown"."""
     if time is None:

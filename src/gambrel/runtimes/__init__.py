@@ -1,7 +1,7 @@
 """Runtimes: how a workload is executed. One TOML file each; see docs/runtimes.md."""
 
 from gambrel.runtimes.catalog import (
-    Chosen,
+    RuntimeChoice,
     candidates,
     check_runs,
     choose,
@@ -22,12 +22,12 @@ from gambrel.runtimes.model import (
 )
 
 __all__ = [
-    "Chosen",
     "Host",
     "HostOps",
     "Kernels",
     "Residency",
     "Runtime",
+    "RuntimeChoice",
     "Service",
     "Workspace",
     "candidates",

@@ -22,7 +22,7 @@ FALLBACK = "pytorch"
 _UNDESCRIBED = ("", "custom")
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime and why.
 
     Attributes:
@@ -97,7 +97,7 @@ def choose(
     *,
     precision: str | None = None,
     language: bool = False,
-) -> Chosen:
+) -> RuntimeChoice:
     """The runtime that a user names, else what people use on that device.
 
     Args:
@@ -113,22 +113,24 @@ def choose(
     if requested is not None:
         found = runtime(requested)
         check_runs(found, device, precision, language=language)
-        return Chosen(runtime=found, reason="as asked")
+        return RuntimeChoice(runtime=found, reason="as asked")
     ranked = sorted(_defaults(device, precision, language), key=lambda pair: pair[0].rank)
     if ranked:
         found = ranked[0][1]
         what = " for language models" if ranked[0][0].language else ""
-        return Chosen(runtime=found, reason=f"the default on {device.id}{what}")
+        return RuntimeChoice(runtime=found, reason=f"the default on {device.id}{what}")
     own = [r for r in on_device(device, language=language) if r.runs_on]
     if not own or device.category in _UNDESCRIBED:
-        return Chosen(runtime=runtimes()[FALLBACK], reason="no other is known for this device")
+        return RuntimeChoice(
+            runtime=runtimes()[FALLBACK], reason="no other is known for this device"
+        )
     able = [r for r in own if precision is None or takes(r, precision)]
     if not able:
         formats = "; ".join(f"{r.name} takes {', '.join(r.formats)}" for r in own if r.formats)
         if precision in GGUF_MIXES:
             formats = "it is a mixture that engines for language models read"
         raise InputError(f"no runtime on {device.id} runs {precision}: {formats}.")
-    return Chosen(runtime=able[0], reason=f"the one on {device.id} that runs {precision}")
+    return RuntimeChoice(runtime=able[0], reason=f"the one on {device.id} that runs {precision}")
 
 
 def candidates(

@@ -22,10 +22,10 @@ from gambrel.errors import FileFormatError
 from gambrel.fileio import replace_file
 from gambrel.roofline import rate, seconds, utilization
 from gambrel.traces.annotation import CallWork, Intervals, added_events
-from gambrel.traces.kineto.columns import Call, Columns, Ints
+from gambrel.traces.kineto.columns import Ints, RecordedOp, TraceColumns
 from gambrel.traces.kineto.join import outermost, worked_kernels
 from gambrel.traces.kineto.spans import covered
-from gambrel.traces.kineto.stream import Stream, unpacked
+from gambrel.traces.kineto.stream import EventStream, unpacked
 from gambrel.traces.kineto.work import op_work
 
 _LIST: Final = re.compile(rb'\A\s*\[|"traceEvents"\s*:\s*\[')
@@ -64,8 +64,8 @@ def annotate(source: Path, target: Path, device: Device | None = None) -> Annota
         FileFormatError: The source is no trace, or no op in it has work that its shapes tell.
     """
     with without_collector():
-        columns = Columns()
-        for piece in Stream(source).pieces():
+        columns = TraceColumns()
+        for piece in EventStream(source).pieces():
             columns.add(piece)
         intervals, without = _intervals(columns)
         if not len(intervals.calls):
@@ -96,7 +96,7 @@ def _figures(spans: Intervals, numbers: Ints, works: Sequence[CallWork]) -> dict
     return figures
 
 
-def _reason(source: Path, columns: Columns) -> str:
+def _reason(source: Path, columns: TraceColumns) -> str:
     if not columns.ops and not columns.kernels:
         return f"{source}: the trace has neither kernels nor ops with a duration."
     if not columns.ops:
@@ -104,7 +104,7 @@ def _reason(source: Path, columns: Columns) -> str:
     return f"{source}: no op of known work; record with record_shapes=True."
 
 
-def _intervals(columns: Columns) -> tuple[Intervals, int]:
+def _intervals(columns: TraceColumns) -> tuple[Intervals, int]:
     """What is annotated: kernels with their op's work, on a processor the ops themselves."""
     if columns.kernels:
         calls, keys, starts, times = worked_kernels(columns)
@@ -138,7 +138,7 @@ class _Roofs:
         self._byte_per_s = None if memory is None else memory.byte_per_s
         self._rates: dict[tuple[str, str], float | None] = {}
 
-    def work(self, call: Call) -> CallWork:
+    def work(self, call: RecordedOp) -> CallWork:
         """Work, traffic and speed of light of an op whose shapes tell them."""
         known = op_work(call)
         work, traffic = ((), ()) if known is None else known

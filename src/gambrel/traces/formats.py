@@ -27,7 +27,7 @@ from gambrel.traces.xplane import is_xplane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class TraceFormat:
     """One format.
 
     Attributes:
@@ -49,37 +49,41 @@ class Format:
 
 
 FORMATS: Final = (
-    Format(
+    TraceFormat(
         name="Nsight Compute CSV",
         sniff=lambda _, text: is_ncu(text),
         module="ncu.reader",
         by_chip=True,
     ),
-    Format(
+    TraceFormat(
         name="rocprofv3 JSON",
         sniff=lambda _, text: is_rocprof_json(text),
         module="rocprof_json",
         by_chip=True,
     ),
-    Format(
+    TraceFormat(
         name="clocks of nvidia-smi (CSV) or dcgmi dmon",
         sniff=lambda _, text: is_clock_log(text),
         module="clock_log",
         beside=True,
     ),
-    Format(name="Proton profile (hatchet)", sniff=lambda _, text: is_proton(text), module="proton"),
-    Format(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
-    Format(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
-    Format(
+    TraceFormat(
+        name="Proton profile (hatchet)", sniff=lambda _, text: is_proton(text), module="proton"
+    ),
+    TraceFormat(name="PyTorch trace (.json, .json.gz)", sniff=is_kineto, module="kineto.reader"),
+    TraceFormat(name="Nsight Systems SQLite", sniff=lambda head, _: is_sqlite(head), module="nsys"),
+    TraceFormat(
         name="rocprof CSV",
         sniff=lambda _, text: is_rocprof(text),
         module="rocprof",
         together=True,
     ),
-    Format(name="perf stat", sniff=lambda _, text: is_perf(text), module="perf"),
-    Format(name="likwid", sniff=lambda _, text: is_likwid(text), module="likwid"),
-    Format(name="XPlane profile (.xplane.pb)", sniff=lambda h, _: is_xplane(h), module="xplane"),
-    Format(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
+    TraceFormat(name="perf stat", sniff=lambda _, text: is_perf(text), module="perf"),
+    TraceFormat(name="likwid", sniff=lambda _, text: is_likwid(text), module="likwid"),
+    TraceFormat(
+        name="XPlane profile (.xplane.pb)", sniff=lambda h, _: is_xplane(h), module="xplane"
+    ),
+    TraceFormat(name="table of points", sniff=lambda _, text: is_points(text), module="points"),
 )
 
 #: Characters of a line in an error, and bytes that tell text from anything else.
@@ -169,13 +173,13 @@ def _beside(samples: Samples, logs: Sequence[Samples]) -> Samples:
     )
 
 
-def _read_one(found: Format, path: Path, chip: str) -> Samples:
+def _read_one(found: TraceFormat, path: Path, chip: str) -> Samples:
     module = importlib.import_module(f"gambrel.traces.{found.module}")
     samples: Samples = module.read(path, chip) if found.by_chip else module.read(path)
     return samples
 
 
-def _format_of(path: Path) -> Format:
+def _format_of(path: Path) -> TraceFormat:
     head = read_head(path)
     text = decode(head)
     suffix = ".ncu-rep" if path.suffix == ".ncu-repz" else path.suffix

@@ -15,7 +15,7 @@ import msgspec
 
 from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sample, Samples
 from gambrel.errors import FileFormatError
-from gambrel.traces.ncu.numbers import Evidence, looks_numeric
+from gambrel.traces.ncu.numbers import LocaleEvidence, looks_numeric
 from gambrel.traces.perf_text import ELAPSED, is_perf_text, text_cells
 from gambrel.traces.source import TextFile
 
@@ -131,7 +131,7 @@ def _is_event(text: str) -> bool:
 
 def _events(lines: Iterable[str], where: str) -> tuple[dict[str, float], list[str]]:
     """Sums by event, and what to say about them; the lines are gone through twice."""
-    evidence = Evidence(where)
+    evidence = LocaleEvidence(where)
     for number, row in _rows(lines):
         if looks_numeric(row[0].strip()):
             evidence.note(row[0].strip(), False, number)

@@ -20,8 +20,9 @@ from gambrel.analysis.samples import Known, MeasuredTraffic, MeasuredWork, Sampl
 from gambrel.device.lookup import from_peaks
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import FileFormatError, GambrelError
-from gambrel.traces.collected import Collected
-from gambrel.traces.ncu.numbers import Evidence, Locale, looks_numeric
+from gambrel.traces.launches import LaunchList
+from gambrel.traces.ncu.cut import delimiter_of
+from gambrel.traces.ncu.numbers import Locale, LocaleEvidence, looks_numeric
 from gambrel.traces.source import TextFile, decode, read_bytes, read_head
 from gambrel.units import parse_quantity
 
@@ -51,7 +52,7 @@ _MOST: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PointColumn:
     """A column that is understood.
 
     Attributes:
@@ -102,13 +103,13 @@ def _is_json(path: Path) -> bool:
     return decode(read_head(path)).lstrip().startswith(("[", "{"))
 
 
-def columns(heading: Sequence[str]) -> list[Column]:
+def columns(heading: Sequence[str]) -> list[PointColumn]:
     """Finds the columns that are understood, with the factors of their units.
 
     Args:
         heading: Texts such as ``"time (ms)"``, ``"mean_ms"``, ``"bytes [GB]"``, ``"l2_bytes"``.
     """
-    best: dict[str, tuple[int, Column]] = {}
+    best: dict[str, tuple[int, PointColumn]] = {}
     for index, text in enumerate(heading):
         found = _column(text.strip(), index)
         if found and (found[1].what not in best or found[0] < best[found[1].what][0]):
@@ -116,7 +117,7 @@ def columns(heading: Sequence[str]) -> list[Column]:
     return [column for _, column in best.values()]
 
 
-def _column(text: str, index: int) -> tuple[int, Column] | None:
+def _column(text: str, index: int) -> tuple[int, PointColumn] | None:
     name = re.sub(r"\s+", "_", text.lower())
     unit = ""
     if name not in _BY_HEADING:
@@ -133,10 +134,10 @@ def _column(text: str, index: int) -> tuple[int, Column] | None:
     quantity = _quantity(what)
     if unit and quantity:
         try:
-            return rank, Column(what=what, index=index, factor=_factor(unit, quantity))
+            return rank, PointColumn(what=what, index=index, factor=_factor(unit, quantity))
         except GambrelError:
             return None
-    return rank, Column(what=what, index=index)
+    return rank, PointColumn(what=what, index=index)
 
 
 def _quantity(what: str) -> str:
@@ -158,14 +159,10 @@ def _heading(text: str) -> list[str] | None:
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
             try:
-                return next(csv.reader([line], delimiter=_delimiter(line)))
+                return next(csv.reader([line], delimiter=delimiter_of(line)))
             except csv.Error:
                 return None
     return None
-
-
-def _delimiter(line: str) -> str:
-    return max(",;\t", key=line.count)
 
 
 class _Rows(Protocol):
@@ -195,7 +192,7 @@ class _CsvRows:
     def __init__(self, lines: TextFile) -> None:
         self._lines = lines
         self._number = 0
-        self._delimiter = _delimiter(next(self._used(), ""))
+        self._delimiter = delimiter_of(next(self._used(), ""))
         line, self.heading = next(self._all(), (1, []))
         self.where = f"{lines.path}, line {line}"
 
@@ -264,7 +261,7 @@ def _points(heading: Sequence[str], rows: _Rows, path: Path) -> Samples:
         raise FileFormatError(f"{rows.where}: no column of flops, bytes or time in the heading.")
     seen = _look_over(heading, rows, known, path)
     reading = _Reading(where=str(path), locale=seen.locale)
-    collected = Collected()
+    collected = LaunchList()
     for i, (_, row) in enumerate(rows, 1):
         name = _name(row, known, i)
         if seen.extra:
@@ -298,10 +295,10 @@ class _Seen:
 
 
 def _look_over(
-    heading: Sequence[str], rows: _Rows, known: Mapping[str, Column], path: Path
+    heading: Sequence[str], rows: _Rows, known: Mapping[str, PointColumn], path: Path
 ) -> _Seen:
     """Goes through all rows once, before they are turned into points."""
-    evidence = Evidence(str(path))
+    evidence = LocaleEvidence(str(path))
     figures = [c.index for c in known.values() if _quantity(c.what)]
     used = {c.index for c in known.values()}
     others = {i: _Texts() for i in range(len(heading)) if i not in used}
@@ -343,13 +340,13 @@ class _Texts:
         return self.plain and self.differ
 
 
-def _name(row: Sequence[str], known: Mapping[str, Column], number: int) -> str:
+def _name(row: Sequence[str], known: Mapping[str, PointColumn], number: int) -> str:
     at = known.get("name")
     return row[at.index].strip() if at and at.index < len(row) else f"point {number}"
 
 
 def _sample(
-    name: str, row: Sequence[str], known: Mapping[str, Column], reading: _Reading
+    name: str, row: Sequence[str], known: Mapping[str, PointColumn], reading: _Reading
 ) -> Sample | None:
     values: dict[str, float | None] = {}
     for what, column in known.items():
@@ -380,7 +377,7 @@ def _sample(
 
 
 def _work(
-    flops: float | None, row: Sequence[str], known: Mapping[str, Column]
+    flops: float | None, row: Sequence[str], known: Mapping[str, PointColumn]
 ) -> tuple[MeasuredWork, ...]:
     if flops is None:
         return ()
@@ -395,11 +392,11 @@ def _work(
     return (MeasuredWork(work_class=work_class, dtype=dtype, flops=round(flops), how="given"),)
 
 
-def _cell(row: Sequence[str], column: Column | None) -> str:
+def _cell(row: Sequence[str], column: PointColumn | None) -> str:
     return row[column.index].strip() if column and column.index < len(row) else ""
 
 
-def _value(row: Sequence[str], column: Column, locale: Locale) -> float | None:
+def _value(row: Sequence[str], column: PointColumn, locale: Locale) -> float | None:
     text = _cell(row, column)
     if text.lower() in {"", "nan", "none", "null", "n/a", "-"}:
         return None

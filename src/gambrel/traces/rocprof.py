@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from gambrel.analysis.samples import Sample, Samples
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.errors import FileFormatError
 from gambrel.traces.cdna import PREFIXES, fields_of
-from gambrel.traces.collected import Collected
 from gambrel.traces.gpu_info import GpuInfo, beside, from_rows, is_gpu_info
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.source import TextFile, csv_rows
 
 FORMAT: Final = "rocprof CSV"
@@ -227,7 +227,7 @@ def _samples(
     system: GpuInfo,
     chip: str,
 ) -> Samples:
-    collected = Collected()
+    collected = LaunchList()
     skipped: dict[str, int] = {}
     for row, counters in table:
         sample = None
@@ -371,13 +371,19 @@ def _roofs(rows: Sequence[Row], path: Path) -> Samples:
     source = Source(title=f"rocprof-compute, {path.name}", confidence="measured")
     ceilings = tuple(
         Ceiling(
-            engine=engine, dtype=dtype, flop_per_s=value * 1e9, kind=Kind.MEASURED, source=source
+            engine=engine,
+            dtype=dtype,
+            flop_per_s=value * 1e9,
+            kind=CeilingKind.MEASURED,
+            source=source,
         )
         for engine, dtype, names in _ROOFS
         if (value := _number(_first(row, names)))
     )
     memory = tuple(
-        MemoryLevel(name=level, byte_per_s=value * 1e9, bandwidth_source=source, kind=Kind.MEASURED)
+        MemoryLevel(
+            name=level, byte_per_s=value * 1e9, bandwidth_source=source, kind=CeilingKind.MEASURED
+        )
         for level, name in _LEVELS
         if (value := _number(row.get(name)))
     )

@@ -11,7 +11,7 @@ import msgspec
 from gambrel.analysis.samples import Sample, Samples
 from gambrel.errors import FileFormatError
 from gambrel.traces.cdna import PREFIXES, fields_of
-from gambrel.traces.collected import Collected
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.source import read_bytes
 
 FORMAT: Final = "rocprofv3 JSON"
@@ -108,7 +108,7 @@ def read(path: Path, chip: str = "") -> Samples:
         tools = msgspec.json.decode(read_bytes(path), type=_File).tools
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise FileFormatError(f"{path}: no complete result of rocprofv3 ({error}).") from None
-    collected, names = Collected(), set()
+    collected, names = LaunchList(), set()
     for tool in tools:
         used = {d.dispatch_info.agent_id.handle for d in _dispatches(tool)}
         agents = [agent for agent in tool.agents if agent.id.handle in used]

@@ -198,6 +198,14 @@ class TestPatterns:
         assert kinds(workload) == ["normalization", "elementwise"]
         assert not workload.ops[0].attrs["affine"]
 
+    def test_what_is_added_to_an_rms_norm_is_no_part_of_it(self):
+        def function(params, x):
+            y = x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+            return y + params["places"]
+
+        workload = taken(function, {"places": S(self.X.shape, F32)}, self.X)
+        assert kinds(workload) == ["normalization", "elementwise"]
+
     def test_a_bias_joins_its_product(self):
         params = {"w": S((32, 8), F32), "b": S((8,), F32)}
         workload = taken(lambda params, x: x @ params["w"] + params["b"], params, self.X)

@@ -17,8 +17,8 @@ from gambrel.capture.resolve import Request, resolve_model
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import CaptureError, InputError, WorkloadError
 from gambrel.llm.pipelines import Part, compose, with_fixed
+from gambrel.llm.pipelines.catalog import PIPELINES
 from gambrel.llm.pipelines.compose import substituted
-from gambrel.llm.pipelines.known import PIPELINES
 from gambrel.workload import Op, Role, Symbol, Tensor, Workload
 from gambrel.workload.symbols import evaluate, parse
 

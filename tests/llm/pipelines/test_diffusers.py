@@ -16,7 +16,7 @@ from gambrel.capture import pipelines
 from gambrel.capture.resolve import Request, resolve_model
 from gambrel.device.resolve import resolve_hardware
 from gambrel.errors import CaptureError, FileFormatError, MissingExtraError, WorkloadError
-from gambrel.llm.pipelines.known import PIPELINES
+from gambrel.llm.pipelines.catalog import PIPELINES
 
 pytestmark = pytest.mark.torch
 

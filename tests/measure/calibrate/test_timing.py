@@ -11,7 +11,7 @@ from gambrel.analysis.roofs import roofs_of  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
 from gambrel.measure.calibrate import cases, fresh, loops, measure_kernels, timing  # noqa: E402
 from gambrel.measure.calibrate.cases import Case  # noqa: E402
-from gambrel.measure.calibrate.timing import Kernel, Pool, time_kernels  # noqa: E402
+from gambrel.measure.calibrate.timing import Pool, PreparedKernel, time_kernels  # noqa: E402
 
 DEVICE = from_peaks(1e12, 1e11, name="box")
 #: Widths, tables and sides of images that published models have.
@@ -22,7 +22,9 @@ SIDES_OF_MODELS = {7, 14, 28, 56, 112, 224}
 def kernel(run, *inputs, bound=1e-6, weights=()):
     pool = Pool(torch.rand(1 << 16))
     case = Case(run=run, inputs=inputs, weights=weights)
-    return Kernel(case=case, sets=pool.sets(case), key="k", features=(1.0,), roofline_s=bound)
+    return PreparedKernel(
+        case=case, sets=pool.sets(case), key="k", features=(1.0,), roofline_s=bound
+    )
 
 
 def test_the_grid_holds_no_shape_of_a_published_model():

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gambrel.measure.counters import Event, count, find
+from gambrel.measure.counters import CounterEvent, count, find
 from gambrel.measure.counters.events import Unavailable
 
 
@@ -71,8 +71,8 @@ def test_what_is_missing_is_named(system, tmp_path):
     assert "no counter of FLOP is known" in str(find(*system(other))[2][0])
 
 
-FLOP = Event(name="a", kind=4, config=1, factor=8.0)
-LINES = Event(name="b", kind=9, config=2, factor=64.0, cpu=0)
+FLOP = CounterEvent(name="a", kind=4, config=1, factor=8.0)
+LINES = CounterEvent(name="b", kind=9, config=2, factor=64.0, cpu=0)
 
 
 class Descriptors:

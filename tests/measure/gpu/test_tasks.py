@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from gambrel.errors import DeviceError  # noqa: E402
 from gambrel.measure import gpu  # noqa: E402
-from gambrel.measure.gpu.tasks import Task, Way, run  # noqa: E402
+from gambrel.measure.gpu.tasks import GpuTask, TaskVariant, run  # noqa: E402
 from gambrel.measure.gpu.telemetry import Reading  # noqa: E402
 from tests.measure.gpu.doubles import EFFORT, bench, flags  # noqa: E402
 
@@ -32,12 +32,12 @@ class Machine:
 
             return call
 
-        return Way(note=name, work=work, holds_bytes=holds, prepare=prepare)
+        return TaskVariant(note=name, work=work, holds_bytes=holds, prepare=prepare)
 
 
 def task(*ways, **changes):
     plain = {"resource": "matrix", "mix": "matmul", "dtype": "bf16", "unit": "FLOP/s"}
-    return Task(ways=ways, **(plain | changes))
+    return GpuTask(ways=ways, **(plain | changes))
 
 
 def test_the_best_ways_of_a_short_try_are_measured_in_full():
@@ -96,7 +96,7 @@ def test_nothing_of_one_size_is_held_while_the_next_is_made():
             call()
         return [1.0] * count
 
-    ways = [Way(note=str(i), work=1.0, holds_bytes=0, prepare=prepare) for i in range(4)]
+    ways = [TaskVariant(note=str(i), work=1.0, holds_bytes=0, prepare=prepare) for i in range(4)]
     found = list(run(bench(timed=timed), task(*ways, sustained=True), EFFORT))
     assert len(found) == 2
     assert alive == []

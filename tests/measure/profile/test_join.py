@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.measure.profile.join import Call, join, short_name, wholes
+from gambrel.measure.profile.join import ProfiledCall, join, short_name, wholes
 
 
 def call(name, time_s, *children):
-    return Call(name=name, time_s=time_s, children=children)
+    return ProfiledCall(name=name, time_s=time_s, children=children)
 
 
 @pytest.mark.parametrize(

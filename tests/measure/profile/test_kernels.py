@@ -9,7 +9,7 @@ from gambrel.analysis.measures import State
 from gambrel.analysis.result import OpResult
 from gambrel.analysis.roofs import roofs_of
 from gambrel.device.lookup import from_peaks
-from gambrel.measure.profile.join import Call
+from gambrel.measure.profile.join import ProfiledCall
 from gambrel.measure.profile.kernels import (
     assign,
     canonical,
@@ -74,14 +74,14 @@ def test_an_op_that_no_kernel_names_belongs_to_none():
 
 
 def test_the_outermost_kernels_are_taken():
-    inner = Call(name="copy", time_s=1.0)
+    inner = ProfiledCall(name="copy", time_s=1.0)
     calls = (
-        Call(
+        ProfiledCall(
             name="Torch-Compiled Region: 0/0",
             time_s=9.0,
             children=(
-                Call(name="addmm", time_s=4.0, children=(inner,)),
-                Call(name="graph_0_cpp_fused_gelu_0", time_s=2.0),
+                ProfiledCall(name="addmm", time_s=4.0, children=(inner,)),
+                ProfiledCall(name="graph_0_cpp_fused_gelu_0", time_s=2.0),
             ),
         ),
     )
@@ -97,9 +97,9 @@ def test_a_template_that_multiplies_is_found_by_any_of_its_names():
 def test_on_a_device_what_else_ran_is_reported():
     rows = rows_of_names("addmm", "gelu")
     calls = [
-        Call(name="addmm", time_s=4.0),
-        Call(name="triton_poi_fused_gelu_0", time_s=2.0),
-        Call(name="Memcpy DtoD", time_s=0.5),
+        ProfiledCall(name="addmm", time_s=4.0),
+        ProfiledCall(name="triton_poi_fused_gelu_0", time_s=2.0),
+        ProfiledCall(name="Memcpy DtoD", time_s=0.5),
     ]
     for device, wanted in ((True, (("other kernels", 0.5),)), (False, ())):
         made, (joined,), kept = join_kernels([calls], rows, roofs_of(FAST), device=device)

@@ -19,11 +19,11 @@ from gambrel.analysis.estimate.constants import packaged  # noqa: E402
 from gambrel.analysis.roofs import roofs_of  # noqa: E402
 from gambrel.capture.torch import capture  # noqa: E402
 from gambrel.device.lookup import find  # noqa: E402
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source  # noqa: E402
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source  # noqa: E402
 from gambrel.errors import DeviceError  # noqa: E402
 from gambrel.measure.gpu import place, precision  # noqa: E402
 from gambrel.measure.profile import analyzer, memory, run  # noqa: E402
-from gambrel.measure.profile.join import Call, join  # noqa: E402
+from gambrel.measure.profile.join import ProfiledCall, join  # noqa: E402
 from gambrel.measure.profile.published import with_published  # noqa: E402
 from gambrel.measure.profile.rows import as_run, join_name, rows_of  # noqa: E402
 from gambrel.report.builders.profile import busy  # noqa: E402
@@ -33,7 +33,9 @@ SOURCE = Source(title="a test")
 
 
 def ceiling(engine, dtype, rate):
-    return Ceiling(engine=engine, dtype=dtype, flop_per_s=rate, kind=Kind.MEASURED, source=SOURCE)
+    return Ceiling(
+        engine=engine, dtype=dtype, flop_per_s=rate, kind=CeilingKind.MEASURED, source=SOURCE
+    )
 
 
 GPU = Device(
@@ -49,7 +51,7 @@ GPU = Device(
             capacity_bytes=80 << 30,
             byte_per_s=3e12,
             bandwidth_source=SOURCE,
-            kind=Kind.MEASURED,
+            kind=CeilingKind.MEASURED,
         ),
     ),
 )
@@ -204,9 +206,11 @@ def test_a_kernel_for_several_captured_ops_is_one_row(gpu):
     rows = rows_of(computed.ops, roofs_of(GPU))
     assert [join_name(r) for r in rows] == ["addmm", "bernoulli", "div", "mul", "addmm"]
     calls = [
-        Call(name="linear", time_s=4.0, children=(Call(name="addmm", time_s=4.0),)),
-        Call(name="dropout", time_s=3.0, children=(Call(name="native_dropout", time_s=3.0),)),
-        Call(name="addmm", time_s=5.0),
+        ProfiledCall(name="linear", time_s=4.0, children=(ProfiledCall(name="addmm", time_s=4.0),)),
+        ProfiledCall(
+            name="dropout", time_s=3.0, children=(ProfiledCall(name="native_dropout", time_s=3.0),)
+        ),
+        ProfiledCall(name="addmm", time_s=5.0),
     ]
     made = as_run(rows, calls, roofs_of(GPU), device=True)
     assert [r.name for r in made][1] == "1.dropout (3 ops)"

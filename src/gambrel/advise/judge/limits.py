@@ -17,7 +17,7 @@ from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import LENGTHS, resources_of, sol_time
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.fastest import fastest_memory
-from gambrel.device.model import Kind
+from gambrel.device.model import CeilingKind
 from gambrel.device.onchip import on_chip
 from gambrel.ops import Conventions
 from gambrel.ops.base import product
@@ -205,7 +205,7 @@ def _io_bounds(
 
 
 def _ceilings(analysis: Analysis, measured: Analysis | None) -> str:
-    own = all(c.kind is Kind.MEASURED for c in analysis.hardware.ceilings)
+    own = all(c.kind is CeilingKind.MEASURED for c in analysis.hardware.ceilings)
     first = "measured" if own else "datasheet"
     return first if own or measured is None else "datasheet and measured"
 

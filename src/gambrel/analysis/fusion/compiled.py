@@ -12,7 +12,7 @@ from gambrel.analysis.fusion.inline import Inlined, Leaf, Value, inline
 from gambrel.analysis.fusion.kernel import POINTWISE, REDUCTION
 from gambrel.analysis.fusion.layout import copied_weights
 from gambrel.analysis.fusion.merge import Groups
-from gambrel.analysis.fusion.program import WORLD, Program, Step
+from gambrel.analysis.fusion.program import WORLD, Program, ProgramStep
 from gambrel.analysis.fusion.traffic import Members
 
 #: A kernel holds at most this many stored results (``max_fusion_size`` of torch's compiler).
@@ -48,7 +48,7 @@ class _Fuser:
 
     def __init__(
         self,
-        steps: Mapping[int, Step],
+        steps: Mapping[int, ProgramStep],
         inlined: Inlined,
         sizes: Mapping[int, int],
         recompute: bool,

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gambrel.analysis.fusion.classes import Shape
-from gambrel.analysis.fusion.program import WORLD, Read, Region, Step
+from gambrel.analysis.fusion.program import WORLD, ProgramStep, Read, Region
 from gambrel.ops import OpView
 
 #: A concatenation of more parts than this is always written part by part.
@@ -33,7 +33,9 @@ def parts(view: OpView) -> int:
     return len(view.inputs)
 
 
-def written_in_parts(index: int, steps: Mapping[int, Step], shapes: Mapping[int, Shape]) -> bool:
+def written_in_parts(
+    index: int, steps: Mapping[int, ProgramStep], shapes: Mapping[int, Shape]
+) -> bool:
     """Whether a concatenation has memory of its own that its parts are written to.
 
     Args:
@@ -50,7 +52,7 @@ def written_in_parts(index: int, steps: Mapping[int, Step], shapes: Mapping[int,
 
 
 def _computed_with(
-    read: Read, index: int, steps: Mapping[int, Step], shapes: Mapping[int, Shape]
+    read: Read, index: int, steps: Mapping[int, ProgramStep], shapes: Mapping[int, Shape]
 ) -> bool:
     """Whether a loop over elements, another one than ``index``, reads the same part."""
     users = {u for w in read.writers if w != WORLD for u in steps[w].users} - {WORLD, index}
@@ -78,7 +80,7 @@ class Copied(msgspec.Struct, frozen=True):
 class Copies:
     """Follows the copies of parts along the ops."""
 
-    def __init__(self, steps: Mapping[int, Step], shapes: Mapping[int, Shape]) -> None:
+    def __init__(self, steps: Mapping[int, ProgramStep], shapes: Mapping[int, Shape]) -> None:
         self._steps = steps
         self._shapes = shapes
         self._begun: dict[_Part, int] = {}  # where a kernel begins that copies the part

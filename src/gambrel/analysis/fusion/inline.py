@@ -25,7 +25,7 @@ from gambrel.analysis.fusion.classes import (
     uses,
 )
 from gambrel.analysis.fusion.concatenation import written_in_parts
-from gambrel.analysis.fusion.program import WORLD, Step
+from gambrel.analysis.fusion.program import WORLD, ProgramStep
 from gambrel.ops.elementwise import FUNCTIONS
 
 #: A result used more than once is stored if it depends on more stored tensors than this.
@@ -73,7 +73,7 @@ class Inlined:
     apart: frozenset[int] = frozenset()
 
 
-def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
+def inline(steps: Mapping[int, ProgramStep], *, share: bool = True) -> Inlined:
     """Decides op by op, in execution order, which results are stored.
 
     Args:
@@ -108,12 +108,12 @@ def inline(steps: Mapping[int, Step], *, share: bool = True) -> Inlined:
 _STORED: Final = Value(True, {}, frozenset(), 0)
 
 
-def _read_once(step: Step) -> bool:
+def _read_once(step: ProgramStep) -> bool:
     return len(set(step.users)) == 1
 
 
 def _body(
-    i: int, steps: Mapping[int, Step], values: Mapping[int, Value], apart: frozenset[int]
+    i: int, steps: Mapping[int, ProgramStep], values: Mapping[int, Value], apart: frozenset[int]
 ) -> Value:
     step = steps[i]
     leaves: dict[Leaf, bool] = {}
@@ -141,17 +141,17 @@ def _body(
     return Value(False, leaves, frozenset(members), operations)
 
 
-def _operations(step: Step) -> int:
+def _operations(step: ProgramStep) -> int:
     vector, special = FUNCTIONS.get(str(step.view.attrs.get("function")), (1, 0))
     return max(1, vector + special)
 
 
 def _is_stored(
     i: int,
-    step: Step,
+    step: ProgramStep,
     shapes: Mapping[int, Shape],
     body: Value,
-    steps: Mapping[int, Step],
+    steps: Mapping[int, ProgramStep],
     apart: frozenset[int],
 ) -> bool:
     if shapes[i] is Shape.REDUCTION and not has_tail(step.view):
@@ -174,7 +174,7 @@ def _is_stored(
     return large or reads > READS or (many and reads > SHARED_READS)
 
 
-def _needs_stored(user: Step, shape: Shape, reads: int) -> bool:
+def _needs_stored(user: ProgramStep, shape: Shape, reads: int) -> bool:
     if shape is Shape.EXTERN:
         return True
     if realizes_inputs(user.view):

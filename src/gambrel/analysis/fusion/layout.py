@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gambrel.analysis.fusion.program import WORLD, Step
+from gambrel.analysis.fusion.program import WORLD, ProgramStep
 from gambrel.ops import TensorView
 from gambrel.ops.base import product
 
 
-def copied_weights(step: Step, steps: Mapping[int, Step]) -> int:
+def copied_weights(step: ProgramStep, steps: Mapping[int, ProgramStep]) -> int:
     """Bytes of the weights that are copied for a convolution; 0 for any other op.
 
     Args:
@@ -37,7 +37,7 @@ def _order_matters(weight: tuple[Any, ...]) -> bool:
     return len(weight) > 2 and weight[1] > 1 and product(weight[2:]) > 1
 
 
-def _channels_last(x: TensorView, step: Step, steps: Mapping[int, Step]) -> bool:
+def _channels_last(x: TensorView, step: ProgramStep, steps: Mapping[int, ProgramStep]) -> bool:
     """Whether what wrote ``x`` (batch, channels, places) wrote (batch, places, channels)."""
     read = next((r for r in step.reads if r.region == (x.storage, x.offset)), None)
     if read is None or len(read.writers) != 1 or read.writers[0] not in steps:

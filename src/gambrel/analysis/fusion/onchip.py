@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.fusion.kernel import Kernel
-from gambrel.analysis.fusion.program import WORLD, Program, Step
+from gambrel.analysis.fusion.program import WORLD, Program, ProgramStep
 from gambrel.ops.base import Size, rounded, total, where
 from gambrel.roofline import maximum
 
@@ -90,13 +90,13 @@ def _kept(kernel: Kernel, own: Inner, allowance: Allowance, scores: frozenset[in
     )
 
 
-def _inner_read(step: Step, counted: int, repeat: int) -> int:
+def _inner_read(step: ProgramStep, counted: int, repeat: int) -> int:
     """Of the bytes that an op reads, those that another op of the run wrote."""
     outside = sum(r.nbytes for r in step.reads if WORLD in r.writers) * repeat
     return max(0, counted - outside)
 
 
-def _inner_write(step: Step, counted: int) -> int:
+def _inner_write(step: ProgramStep, counted: int) -> int:
     """Of the bytes that an op writes, those that do not outlive the run."""
     return 0 if WORLD in step.users else counted
 

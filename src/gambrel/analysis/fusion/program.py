@@ -41,7 +41,7 @@ class Read(msgspec.Struct, frozen=True):
     writers: tuple[int, ...]
 
 
-class Step(msgspec.Struct, frozen=True):
+class ProgramStep(msgspec.Struct, frozen=True):
     """An op that moves data or computes.
 
     Attributes:
@@ -72,12 +72,12 @@ class Program:
     their results.
     """
 
-    steps: dict[int, Step]
+    steps: dict[int, ProgramStep]
     storage_bytes: dict[int, int]
     copies: dict[int, int] = field(default_factory=dict)
     kept: frozenset[int] = frozenset()
 
-    def live(self) -> dict[int, Step]:
+    def live(self) -> dict[int, ProgramStep]:
         """The steps without those whose results nobody reads."""
         alive: set[int] = set()
         for index in reversed(self.steps):
@@ -113,7 +113,7 @@ class _Flow:
     """Follows the last writers of every storage along the ops."""
 
     def __init__(self, workload: Workload) -> None:
-        self.steps: dict[int, Step] = {}
+        self.steps: dict[int, ProgramStep] = {}
         self.sizes: dict[int, int] = {}
         self._workload = workload
         self._nbytes: dict[int, int] = {}  # by tensor
@@ -140,7 +140,7 @@ class _Flow:
             read = _touched(read, eager[0], {t.storage for t in view.outputs})
             written = _touched(written, eager[1], set())
         reads = tuple(Read(r, n, self._writers(r, n)) for r, n in read.items())
-        step = Step(view, op.repeat, cost is not None, eager, reads, written)
+        step = ProgramStep(view, op.repeat, cost is not None, eager, reads, written)
         self.steps[index] = step
         for r in reads:
             for w in r.writers:

@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.fusion.grouping import Formed, Grouping
-from gambrel.analysis.fusion.kernel import Kernel
-from gambrel.analysis.fusion.onchip import Allowance, Inner, kept_on_chip
+from gambrel.analysis.fusion.onchip import Inner
 from gambrel.ops.base import Size
 from gambrel.runtimes import Kernels
 
@@ -62,12 +61,9 @@ class SpanGrouping(Grouping):
     def __init__(self, formed: Formed) -> None:
         self._all = formed
 
-    def kernels(self, how: Kernels, allowance: Allowance | None = None) -> tuple[Kernel, ...]:
-        """The kernels that were formed, with what on-chip memory leaves at each size."""
-        found = self._all
-        if how is Kernels.TILED and allowance is not None:
-            return kept_on_chip(found.kernels, found.inner, found.scores, allowance)
-        return found.kernels
+    def formed(self, _how: Kernels) -> Formed:
+        """The kernels that were formed; what on-chip memory leaves may differ at each size."""
+        return self._all
 
 
 def spans_of(size: str, values: Sequence[int], formed_at: FormedAt) -> Iterator[Span]:

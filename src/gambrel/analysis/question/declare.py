@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from gambrel.analysis.fields import Field, Kind
+from gambrel.analysis.fields import Field, FieldType
 
 MODEL, DEVICE, HOW = "Model", "Device", "How it runs"
 REQUESTS: Final = "Requests"
@@ -47,7 +47,13 @@ CODE: Final = dict.fromkeys(
 
 
 def field(
-    kind: Kind, group: str, verbs: str, help: str, *flags: str, default: Any = None, **more: Any
+    kind: FieldType,
+    group: str,
+    verbs: str,
+    help: str,
+    *flags: str,
+    default: Any = None,
+    **more: Any,
 ) -> Any:
     """A field of the question, as the verbs that have it show it."""
     sets = {k: frozenset(more.pop(k, "").split()) for k in ("several", "required")}

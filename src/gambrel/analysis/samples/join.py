@@ -71,7 +71,7 @@ class JoinedRow(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[str, ...]
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
+class JoinedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A measured run under its prediction.
 
     Attributes:
@@ -119,7 +119,7 @@ def kinds_of(name: str) -> tuple[str, ...]:
     return next((kinds for pattern, kinds in _COMPILED if pattern.search(name)), ())
 
 
-def join(standing: Standing, analysis: Analysis) -> Joined:
+def join(standing: Standing, analysis: Analysis) -> JoinedRun:
     """Holds measured kernels against the ops of a model.
 
     Args:
@@ -250,7 +250,7 @@ def _result(
     used: Sequence[_Class],
     left: Sequence[Placed],
     runs: float,
-) -> Joined:
+) -> JoinedRun:
     whole = sum(k.sample.time_s or 0.0 for k in standing.kernels)
     rows = sorted((_row(c, runs) for c in used), key=lambda r: -r.measured_time_s)
     met = {id(op) for c in used for op in c.ops}
@@ -258,7 +258,7 @@ def _result(
     total = sum(bounds.values())
     unmet = sorted((op for op in analysis.ops if id(op) not in met), key=lambda op: -bounds[id(op)])
     by_work = sum(r.measured_time_s for r in rows if r.how == "work") * runs
-    return Joined(
+    return JoinedRun(
         model=analysis.model.name,
         runs=runs,
         rows=tuple(rows),

@@ -9,7 +9,7 @@ import msgspec
 from gambrel.analysis.samples.place import Placed, Standing
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class KernelMove(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel in two runs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
     before: Standing
     after: Standing
-    moves: tuple[Move, ...]
+    moves: tuple[KernelMove, ...]
     gained_s: float | None
     speedup: float | None
     notes: tuple[str, ...]
@@ -101,12 +101,12 @@ def _unique(kernels: Sequence[Placed], whole: bool) -> dict[Hashable, Placed]:
     return {key: k for key, k in found.items() if k is not None}
 
 
-def _move(before: Placed | None, after: Placed | None) -> Move:
+def _move(before: Placed | None, after: Placed | None) -> KernelMove:
     known = [k for k in (before, after) if k is not None]
     times = [k.sample.time_s if k is not None else 0.0 for k in (before, after)]
     gained = times[0] - times[1] if None not in times else None  # type: ignore[operator]
     both = before is not None and after is not None
-    return Move(
+    return KernelMove(
         name=known[-1].sample.name,
         before=before,
         after=after,
@@ -126,7 +126,7 @@ def _changed(before: int | None, after: int | None) -> bool:
     return abs(before - after) > 0.01 * max(before, after)
 
 
-def _notes(before: Standing, after: Standing, moves: Sequence[Move]) -> tuple[str, ...]:
+def _notes(before: Standing, after: Standing, moves: Sequence[KernelMove]) -> tuple[str, ...]:
     found = []
     names = [s.samples.device_name or (s.device.name if s.device else "") for s in (before, after)]
     if all(names) and names[0] != names[1]:

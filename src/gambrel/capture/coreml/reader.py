@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from gambrel.capture.coreml.blobs import read_blob
-from gambrel.capture.coreml.opening import file_of_package, is_package, open_program
+from gambrel.capture.coreml.model_file import file_of_package, is_package, open_program
 from gambrel.capture.coreml.walk import BlockWalker
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from gambrel.capture.files.archive import open_zip, read_head, read_member
-from gambrel.capture.files.inert import read_pickle
+from gambrel.capture.files.pickles import read_pickle
 from gambrel.errors import FileFormatError
 
 #: The first pickle of torch's layout before 1.6 holds this number (torch.serialization).
@@ -22,7 +22,7 @@ def read_checkpoint(path: str | Path) -> Any:
         path: A file of ``torch.save`` or ``pickle.dump``.
 
     Returns:
-        As `gambrel.capture.files.inert.read_pickle`.
+        As `gambrel.capture.files.pickles.read_pickle`.
 
     Raises:
         FileFormatError: It is missing, damaged, hostile or no checkpoint.

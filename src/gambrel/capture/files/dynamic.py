@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gambrel.errors import WorkloadError
+from msgspec.structs import replace
+
+from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 from gambrel.workload.lift import lift
 
@@ -79,10 +81,49 @@ def _values(symbol: Symbol) -> list[int]:
     return found
 
 
-def trip_symbol(trips: int | None) -> Symbol:
-    """How often loops run whose end depends on data; for another number the file is read again."""
-    n = 1 if trips is None else trips
-    return Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops")
+def over_batch(
+    at: Callable[[Mapping[str, int]], Workload], batch: int, others: tuple[Symbol, ...]
+) -> Workload:
+    """The workload of a file that leaves the batch open.
+
+    Args:
+        at: Reads it at a batch.
+        batch: As chosen; where its sizes follow no polynomial, it holds for this one alone.
+        others: Symbols behind that of the batch.
+    """
+    size = DynamicSize("batch", "batch", batch, 1, None, "first dimension of the inputs")
+    try:
+        return replace(lifted([size], {}, at, 1), symbols=(symbol_of(size, 1), *others))
+    except (WorkloadError, FileFormatError):
+        fixed = Symbol(name="batch", default=batch, minimum=batch, maximum=batch)
+        return replace(at({"batch": batch}), symbols=(fixed, *others))
+
+
+@dataclass(slots=True)
+class DataTrips:
+    """Trips of loops whose end depends on data.
+
+    Attributes:
+        chosen: As the user said; None counts one.
+        met: Whether there is such a loop.
+    """
+
+    chosen: int | None
+    met: bool = False
+
+    def count(self, note: Callable[[str], None], assumption: str) -> int:
+        """How often such a loop runs; the assumption is noted where one trip is counted."""
+        self.met = True
+        if self.chosen is None:
+            note(assumption)
+        return 1 if self.chosen is None else self.chosen
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The number of trips, where it matters; for another one the file is read again."""
+        n = 1 if self.chosen is None else self.chosen
+        trip = Symbol(name="trip", default=n, minimum=n, maximum=n, about="trips of loops")
+        return (trip,) if self.met else ()
 
 
 def sizes_text(dynamic: list[DynamicSize]) -> str:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from gambrel.capture.aten import Described, TensorArg, describe, flatten
-from gambrel.capture.files.export_tensors import DTYPES, Tensors, Value
+from gambrel.capture.files.export_tensors import DTYPES, GraphValue, Tensors
 from gambrel.capture.files.lowering import lower
 from gambrel.errors import FileFormatError
 from gambrel.workload import Op, Role, Workload
@@ -43,9 +43,9 @@ class _Scope:
     tensors: Tensors
     ops: list[Op]
     depth: int = 0
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, GraphValue] = field(default_factory=dict)
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> GraphValue:
         """The value of a name; made from the file's description when it is new."""
         found = self.values.get(name)
         if found is None:

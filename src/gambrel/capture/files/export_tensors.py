@@ -41,7 +41,7 @@ _Key: TypeAlias = tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, 
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class TensorStorage:
     """One storage.
 
     Attributes:
@@ -60,12 +60,12 @@ class Memory:
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class GraphValue:
     """A named value of a graph: its form, where in which memory it lies."""
 
     arg: TensorArg
     offset: int
-    memory: Memory
+    memory: TensorStorage
 
 
 @dataclass(slots=True)
@@ -78,12 +78,12 @@ class Tensors:
     """
 
     sizes: Mapping[str, int]
-    values: list[Value] = field(default_factory=list)
+    values: list[GraphValue] = field(default_factory=list)
     _entries: dict[_Key, int] = field(default_factory=dict)
-    _owners: list[Memory] = field(default_factory=list)
+    _owners: list[TensorStorage] = field(default_factory=list)
     _storages: int = 0
 
-    def create(self, meta: Mapping[str, Any], names: Mapping[str, Any]) -> Value:
+    def create(self, meta: Mapping[str, Any], names: Mapping[str, Any]) -> GraphValue:
         """A value in new memory, from the file's description of a tensor.
 
         Args:
@@ -98,12 +98,12 @@ class Tensors:
         known = strides if len(strides) == len(shape) else None
         arg = TensorArg(len(self.values), shape, DTYPES[code], known)
         offset = self.size(meta.get("storage_offset") or {"as_int": 0}, names)
-        value = Value(arg, offset, Memory())
+        value = GraphValue(arg, offset, TensorStorage())
         self.values.append(value)
         return value
 
     def workload(
-        self, name: str, ops: Sequence[Op], outputs: Sequence[Value], origin: str
+        self, name: str, ops: Sequence[Op], outputs: Sequence[GraphValue], origin: str
     ) -> Workload:
         """The finished workload.
 
@@ -127,10 +127,10 @@ class Tensors:
             origin=origin,
         )
 
-    def temporary(self, shape: tuple[int, ...], dtype: str) -> Value:
+    def temporary(self, shape: tuple[int, ...], dtype: str) -> GraphValue:
         """A contiguous value that the file does not name."""
         strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
-        value = Value(TensorArg(len(self.values), shape, dtype, strides), 0, Memory())
+        value = GraphValue(TensorArg(len(self.values), shape, dtype, strides), 0, TensorStorage())
         self.values.append(value)
         return value
 
@@ -151,11 +151,11 @@ class Tensors:
             found = evaluate_size(str(entry["as_expr"]["expr_str"]), self.sizes)
         return found
 
-    def of(self, arg: TensorArg) -> Value:
+    def of(self, arg: TensorArg) -> GraphValue:
         """The value that an argument stands for."""
         return self.values[arg.id]
 
-    def entry(self, value: Value) -> int:
+    def entry(self, value: GraphValue) -> int:
         """The index of the workload's tensor for a value in its present version."""
         memory, arg = value.memory, value.arg
         if memory.id < 0:
@@ -172,7 +172,7 @@ class Tensors:
         return tuple(map(_tensor, self._entries, self._owners))
 
 
-def _tensor(key: _Key, owner: Memory) -> Tensor:
+def _tensor(key: _Key, owner: TensorStorage) -> Tensor:
     storage, version, offset, shape, strides, dtype = key
     distinct = prod(shape) if strides is None else distinct_elements(shape, strides)
     return Tensor(

@@ -78,7 +78,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class CheckpointMatch:
     """A known model that a checkpoint belongs to.
 
     Attributes:
@@ -102,7 +102,7 @@ def fingerprint(root: Any) -> Fingerprint:
 
 def match(
     found: Fingerprint, candidates: Iterable[tuple[str, Callable[[], Shapes]]]
-) -> Match | None:
+) -> CheckpointMatch | None:
     """The known model with the same weights.
 
     Args:
@@ -115,7 +115,7 @@ def match(
         else None.
     """
     mine = found.weights
-    best: Match | None = None
+    best: CheckpointMatch | None = None
     for name, shapes_of in candidates if mine else ():
         theirs = _without_prefix({n: s for n, s in shapes_of().items() if not _BUFFER.search(n)})
         if not theirs or not _same_names(mine, theirs, found.tensors):
@@ -123,10 +123,10 @@ def match(
         # A workload sees a weight as its op does, maybe transposed: elements are compared.
         differs = [n for n, shape in theirs.items() if prod(mine[n]) != prod(shape)]
         if not differs:
-            return Match(name=name)
+            return CheckpointMatch(name=name)
         if best is None and len(differs) <= (1 - _HEAD_SHARE) * len(theirs):
             words = tuple(f"{n} is {_x(mine[n])} instead of {_x(theirs[n])}" for n in differs)
-            best = Match(name=name, differs=words)
+            best = CheckpointMatch(name=name, differs=words)
     return best
 
 

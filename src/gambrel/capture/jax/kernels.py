@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gambrel.capture.onnx.edges import Edge
-from gambrel.capture.xla.fused_attention import PADDED, in_order, mask_of, sizes_of
+from gambrel.capture.onnx.lowering.attention import sizes_of
+from gambrel.capture.xla.fused_attention import PADDED, in_order, mask_of
 
 if TYPE_CHECKING:
     from gambrel.capture.jax.walk import JaxprWalker
@@ -86,7 +87,7 @@ def cudnn(walker: JaxprWalker, eqn: Any, inputs: list[Edge]) -> list[Edge]:
     q, k, v = (edge.shape or () for edge in inputs[:3])
     swapped = int(p["layout"]) == 1 if isinstance(p["layout"], int) else "BNTH" in str(p["layout"])
     tokens, heads = (2, 1) if swapped else (1, 2)
-    sizes = sizes_of(q[0], q[heads], k[heads], q[tokens], k[tokens], (q[-1], v[-1]))
+    sizes = sizes_of(q[0], q[heads], k[heads], q[tokens], k[tokens], q[-1], v[-1])
     kind = str(p["mask_type"]).upper()
     sizes |= mask_of(kind, p.get("sliding_window_length"))
     if "PADDING" in kind:
@@ -116,7 +117,7 @@ def of_pallas(
     kv_heads = keys[head] if len(keys) == len(shape) else 1
     batch = shape[0] if len(shape) > 3 else 1
     dims = shape[-1], (v.shape or ())[-1]
-    sizes = sizes_of(batch, shape[head], kv_heads, shape[tokens], keys[tokens], dims)
+    sizes = sizes_of(batch, shape[head], kv_heads, shape[tokens], keys[tokens], *dims)
     mask = _block_mask(inputs, sizes) if kernel.blocks else _compared(eqn.params.get("jaxpr"))
     if mask is None:
         walker.graph.note(f"the mask of {name} is not known: all pairs are counted")

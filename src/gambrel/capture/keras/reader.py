@@ -7,12 +7,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gambrel.capture.files.dynamic import DynamicSize, lifted
+from gambrel.capture.files.dynamic import over_batch
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
-from gambrel.capture.keras.opening import KerasGraph, open_keras
+from gambrel.capture.keras.model_file import KerasGraph, open_keras
 from gambrel.capture.keras.walk import GraphWalker, open_name
-from gambrel.errors import FileFormatError, WorkloadError
 from gambrel.workload import Symbol, Workload
 
 
@@ -41,21 +40,11 @@ def read_keras(path: str | Path, sizes: Mapping[str, int | None] | None = None) 
         batch = given.get("batch") or 1
         if "batch" not in _open(graph):
             return replace(at({}), symbols=chosen)
-        size = DynamicSize("batch", "batch", batch, 1, None, "first dimension of the inputs")
-        symbol = Symbol(name="batch", default=batch, minimum=1, about=size.about)
-        try:
-            return replace(lifted([size], {}, at, 1), symbols=(symbol, *_others(chosen)))
-        except (WorkloadError, FileFormatError):
-            fixed = _fixed("batch", batch)
-            return replace(at({"batch": batch}), symbols=(fixed, *_others(chosen)))
+        return over_batch(at, batch, tuple(s for s in chosen if s.name != "batch"))
 
 
 def _fixed(name: str, value: int) -> Symbol:
     return Symbol(name=name, default=value, minimum=value, maximum=value)
-
-
-def _others(symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-    return tuple(s for s in symbols if s.name != "batch")
 
 
 def _open(graph: KerasGraph) -> list[str]:

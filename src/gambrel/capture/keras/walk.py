@@ -10,7 +10,7 @@ from typing import Any
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.keras import recurrent  # noqa: F401  # registers its rules
 from gambrel.capture.keras.call import CODES, LayerCall
-from gambrel.capture.keras.opening import KerasGraph, KerasLayer, TensorRef
+from gambrel.capture.keras.model_file import KerasGraph, KerasLayer, TensorRef
 from gambrel.capture.keras.translation import (
     FREE,
     FUNCTIONS,

@@ -9,10 +9,10 @@ import msgspec
 
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.aten.call import present
-from gambrel.capture.files.export_tensors import Memory, Tensors, Value
+from gambrel.capture.files.export_tensors import GraphValue, Tensors, TensorStorage
 from gambrel.capture.onnx.edges import Edge, Step, Trace
 from gambrel.capture.onnx.lowering import NodeOperands, lower
-from gambrel.capture.onnx.lowering.attention import SCALED
+from gambrel.capture.onnx.lowering.attention import SCALED, TOKENS_FIRST
 from gambrel.capture.onnx.views import layouts
 from gambrel.workload import Op, Role, Workload
 
@@ -28,9 +28,9 @@ class Builder:
 
     tensors: Tensors = field(default_factory=lambda: Tensors({}))
     ops: list[Op] = field(default_factory=list)
-    _values: dict[Edge, Value] = field(default_factory=dict)
+    _values: dict[Edge, GraphValue] = field(default_factory=dict)
     _laid_out: set[Step] = field(default_factory=set)
-    _places: dict[object, Memory] = field(default_factory=dict)
+    _places: dict[object, TensorStorage] = field(default_factory=dict)
     _family: str = "onnx"
 
     def build(self, trace: Trace, *, name: str, origin: str) -> Workload:
@@ -65,7 +65,7 @@ class Builder:
             self._laid_out.add(step)
         self.tensors.entry(self.value(steps[0].out))
 
-    def value(self, edge: Edge) -> Value:
+    def value(self, edge: Edge) -> GraphValue:
         """The tensor of an edge; made when it is new."""
         found = self._values.get(edge)
         if found is None:
@@ -87,8 +87,8 @@ class Builder:
         first = step.inputs[0] if step.inputs else None
         if first is not None and first.is_known and self._view(step, self.value(first)):
             return
-        if step.op == SCALED:
-            self._lay_tokens_first(step.out)
+        if step.op == SCALED and len(step.out.shape or ()) == 4:
+            self._lay(step.out, TOKENS_FIRST)
         if "laid" in step.attrs:
             self._lay(step.out, step.attrs["laid"])
         outputs = self._args(step.outputs)
@@ -104,15 +104,6 @@ class Builder:
     def _name(self, step: Step) -> str:
         return f"{self._family}.{step.label or step.op.removeprefix('gambrel::')}"
 
-    def _lay_tokens_first(self, edge: Edge) -> None:
-        """Fused attention writes the heads of a token side by side: to merge them is a view."""
-        shape = edge.shape or ()
-        if len(shape) == 4 and edge not in self._values:
-            _, heads, tokens, width = shape
-            strides = (tokens * heads * width, width, heads * width, 1)
-            value = self.value(edge)
-            value.arg = TensorArg(value.arg.id, shape, edge.dtype, strides)
-
     def _lay(self, edge: Edge, perm: Sequence[int]) -> None:
         """Gives a result the memory order in which its transpose by ``perm`` is dense."""
         shape = edge.shape or ()
@@ -123,7 +114,7 @@ class Builder:
             value = self.value(edge)
             value.arg = TensorArg(value.arg.id, shape, edge.dtype, tuple(strides))
 
-    def _view(self, step: Step, source: Value) -> bool:
+    def _view(self, step: Step, source: GraphValue) -> bool:
         """Gives a step's outputs the memory of its input, if it is a view."""
         found = layouts(step, source.arg)
         if found is None:
@@ -132,7 +123,7 @@ class Builder:
             if edge is None:
                 continue
             arg = TensorArg(len(self.tensors.values), shape, source.arg.dtype, strides)
-            value = Value(arg, source.offset + offset, source.memory)
+            value = GraphValue(arg, source.offset + offset, source.memory)
             self.tensors.values.append(value)
             self._values[edge] = value
         return True

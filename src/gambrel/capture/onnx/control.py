@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gambrel.capture.onnx.edges import Edge, Step
+from gambrel.capture.onnx.edges import Edge, Step, valueless
 from gambrel.capture.onnx.folding import constant
 from gambrel.capture.onnx.sequences import listed
 
@@ -44,20 +44,13 @@ def _if(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     if any(other[0] for other in tried):
         walker.note(LARGER_BRANCH)
     walker.steps.extend(steps)
-    step.outputs = [_unvalued(e) for e in outputs]
+    step.outputs = [valueless(e) for e in outputs]
 
 
 def _branch(walker: Walker, graph: Any, names: NameScope) -> list[Edge | None]:
     inside = walker.stored_names(graph, names)
     walker.walk(graph.node, inside)
     return [inside.find(o.name) for o in graph.output]
-
-
-def _unvalued(edge: Edge | None) -> Edge | None:
-    """A result that another branch could have made otherwise: its value is not known."""
-    if edge is None or edge.value is None:
-        return edge
-    return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
 
 
 def step_weight(step: Step) -> int:
@@ -172,7 +165,7 @@ def _scan(walker: Walker, step: Step, _: Any, names: NameScope) -> None:
     inside = walker.stored_names(body, names)
     for name, edge in zip(body.input, formal, strict=False):
         if edge is not None:
-            inside.edges[name.name] = _unvalued(edge) or edge
+            inside.edges[name.name] = valueless(edge) or edge
     times = max(trips * batch, 1)
     walker.repeat *= times
     walker.walk(body.node, inside)

@@ -106,6 +106,13 @@ class Edge:
         return float(self.value.reshape(-1)[0])
 
 
+def valueless(edge: Edge | None) -> Edge | None:
+    """An edge whose value is not known, because another trip or branch could have made another."""
+    if edge is None or edge.value is None:
+        return edge
+    return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
+
+
 @dataclass(slots=True, eq=False)
 class Step:
     """One node at given sizes.

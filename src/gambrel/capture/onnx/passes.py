@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gambrel.capture.onnx.edges import Trace
+from gambrel.capture.onnx.patterns.affine import recognise_affine
 from gambrel.capture.onnx.patterns.cones import recognise_activations
 from gambrel.capture.onnx.patterns.flow import Flow
 from gambrel.capture.onnx.patterns.linear import recognise_linear
@@ -17,6 +18,7 @@ def refine(trace: Trace) -> None:
     flow = Flow(trace)
     read_quantized(flow)
     recognise_norms(flow)
+    recognise_affine(flow)
     recognise_activations(flow)
     recognise_attention(flow)
     recognise_linear(flow)

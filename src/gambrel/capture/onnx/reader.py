@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gambrel.capture.files.dynamic import MAX_SYMBOLS, DynamicSize, lifted, trip_symbol
+from gambrel.capture.files.dynamic import MAX_SYMBOLS, DataTrips, DynamicSize, lifted
 from gambrel.capture.graph.finish import reading
 from gambrel.capture.onnx.builder import Builder
 from gambrel.capture.onnx.dimensions import OpenInputs, open_inputs
 from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.folding import read_range
-from gambrel.capture.onnx.opening import open_model
+from gambrel.capture.onnx.model_file import open_model
 from gambrel.capture.onnx.passes import refine
 from gambrel.capture.onnx.walk import Walker
 from gambrel.errors import FileFormatError, WorkloadError
@@ -50,27 +50,23 @@ def trace_model(
     model: Any,
     inputs: OpenInputs,
     values: Mapping[str, int],
-    trips: int | None = None,
+    trips: DataTrips,
     path: Path | None = None,
-) -> tuple[Trace, bool]:
+) -> Trace:
     """The steps of a model at given sizes, decompositions recognised.
 
     Args:
         model: An ``onnx.ModelProto``.
         inputs: With their open sizes.
         values: Of these.
-        trips: Of loops whose end depends on data, where the user said so.
+        trips: Of loops whose end depends on data.
         path: The file of the model, where masks of attention may be looked up.
-
-    Returns:
-        The trace, and whether a loop in it runs as often as only the user can say.
     """
-    walker = Walker(model, inputs.at(values), trips)
-    trace = walker.run()
+    trace = Walker(model, inputs.at(values), trips).run()
     if path is not None:
         trace.read_stored = partial(read_range, path)
     refine(trace)
-    return trace, walker.open_trips
+    return trace
 
 
 def _workload(
@@ -79,16 +75,16 @@ def _workload(
     producer = f"{model.producer_name} {model.producer_version}".strip()[:60]
     origin = f"ONNX, {producer}" if producer else "ONNX"
 
-    trips, open_loops = chosen.get("trip"), [False]
+    trips = DataTrips(chosen.get("trip"))
 
     def at(values: Mapping[str, int]) -> Workload:
-        trace, open_loops[0] = trace_model(model, inputs, values, trips, path)
+        trace = trace_model(model, inputs, values, trips, path)
         return drop_unused_outputs(Builder().build(trace, name=path.stem, origin=origin))
 
     hints = {d.name: d.hint for d in inputs.sizes}
     built = _open(inputs.sizes, hints, at, chosen)
-    if open_loops[0] and "trip" not in hints:
-        built = replace(built, symbols=(*built.symbols, trip_symbol(trips)))
+    if "trip" not in hints:
+        built = replace(built, symbols=(*built.symbols, *trips.symbols))
     if not inputs.defaulted:
         return built
     said = ", ".join(f"{n}={hints[n]}" for n in inputs.defaulted)

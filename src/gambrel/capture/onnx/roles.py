@@ -20,6 +20,7 @@ _WEIGHTS: Final[dict[str, tuple[int, ...]]] = {
     "com.microsoft::QGemm": (3, 6),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), (1, 2, 3)),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization", "BatchNormalization"), (1, 2)),
+    "xla::normalization": (1, 2, 3, 4),
     **dict.fromkeys(("GroupNormalization", "InstanceNormalization"), (1, 2)),
     **dict.fromkeys(("com.microsoft::MatMulNBits", "com.microsoft::MatMulBnb4"), (1, 5)),
     "com.microsoft::GatherBlockQuantized": (0,),

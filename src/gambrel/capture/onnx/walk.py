@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gambrel.capture.files.dynamic import DataTrips
 from gambrel.capture.onnx import control, sequences
 from gambrel.capture.onnx.aliases import alias_of
 from gambrel.capture.onnx.attributes import attributes, checked_shape, described, stored
@@ -50,19 +51,18 @@ class Walker:
         steps: Where steps go: those of the trace, or of a branch that is only tried.
         repeat: How often what is being walked runs.
         module: Of the function that is being walked.
-        open_trips: Whether a loop was met whose trips only the user can say.
+        trips: Of loops whose end depends on data.
     """
 
-    def __init__(self, model: Any, forms: Mapping[str, Form], trips: int | None = None) -> None:
+    def __init__(self, model: Any, forms: Mapping[str, Form], trips: DataTrips) -> None:
         """Starts a walk.
 
         Args:
             model: An ``onnx.ModelProto``.
             forms: Shape and type of each input.
-            trips: Of loops whose end depends on data, where the user said so.
+            trips: Of loops whose end depends on data.
         """
-        self.open_trips = False
-        self._trips = trips
+        self.trips = trips
         self.model = model
         self.trace = Trace()
         self.steps = self.trace.steps
@@ -105,10 +105,7 @@ class Walker:
 
     def data_trips(self) -> int:
         """How often a loop runs whose end depends on data: as the user says, else once."""
-        self.open_trips = True
-        if self._trips is None:
-            self.note(control.ONE_TRIP)
-        return 1 if self._trips is None else self._trips
+        return self.trips.count(self.note, control.ONE_TRIP)
 
     def stored_names(self, graph: Any, outer: NameScope | None) -> NameScope:
         """A scope with the tensors that a graph holds."""

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from msgspec.structs import replace
-
-from gambrel.capture.files.dynamic import DynamicSize, lifted, trip_symbol
+from gambrel.capture.files.dynamic import DataTrips, over_batch
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
 from gambrel.capture.onnx.folding import read_range
-from gambrel.capture.openvino.opening import IrLayer, open_model
+from gambrel.capture.openvino.model_file import IrLayer, open_model
 from gambrel.capture.openvino.walk import LayerWalker
-from gambrel.errors import FileFormatError, WorkloadError
-from gambrel.workload import Symbol, Workload
+from gambrel.workload import Workload
 
 
 def read_openvino(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
@@ -41,19 +38,7 @@ def read_openvino(path: str | Path, sizes: Mapping[str, int | None] | None = Non
 
         batch = given.get("batch") or 1
         first = at({"batch": batch})
-        if not _is_open(layers):
-            return first
-        size = DynamicSize("batch", "batch", batch, 1, None, "first dimension of the inputs")
-        try:
-            return replace(lifted([size], {}, at, 1), symbols=_symbols(first, size))
-        except (WorkloadError, FileFormatError):
-            fixed = Symbol(name="batch", default=batch, minimum=batch, maximum=batch)
-            return replace(first, symbols=(*first.symbols, fixed))
-
-
-def _symbols(first: Workload, size: DynamicSize) -> tuple[Symbol, ...]:
-    batch = Symbol(name="batch", default=size.hint, minimum=1, about=size.about)
-    return (batch, *first.symbols)
+        return over_batch(at, batch, first.symbols) if _is_open(layers) else first
 
 
 def _is_open(layers: list[IrLayer]) -> bool:
@@ -63,10 +48,7 @@ def _is_open(layers: list[IrLayer]) -> bool:
 
 def _workload(layers: list[IrLayer], path: Path, batch: int, trips: int | None) -> Workload:
     writer = Writer("openvino")
-    walker = LayerWalker(writer, batch, trips)
-    walker.run(layers)
-    symbols: tuple[Symbol, ...] = ()
-    if walker.open_trips:
-        symbols = (trip_symbol(trips),)
+    counted = DataTrips(trips)
+    LayerWalker(writer, batch, counted).run(layers)
     writer.trace.read_stored = partial(read_range, path.with_suffix(".bin"))
-    return finish(writer.trace, name=path.stem, origin="OpenVINO IR", symbols=symbols)
+    return finish(writer.trace, name=path.stem, origin="OpenVINO IR", symbols=counted.symbols)

@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from gambrel.capture.files.dynamic import DataTrips
 from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.edges import Edge, FileRange
-from gambrel.capture.openvino.opening import CODES, IrLayer
+from gambrel.capture.openvino.model_file import CODES, IrLayer
 from gambrel.capture.openvino.shapes import batch_of, completed
 from gambrel.capture.openvino.translation import LAYERS
 from gambrel.errors import FileFormatError, told
@@ -29,21 +30,20 @@ class LayerWalker:
 
     Attributes:
         writer: Where steps go.
-        open_trips: Whether a loop was met whose trips only the user can say.
+        trips: Of loops whose end stands in the data.
     """
 
-    def __init__(self, writer: Writer, batch: int, trips: int | None) -> None:
+    def __init__(self, writer: Writer, batch: int, trips: DataTrips) -> None:
         """Starts a walk.
 
         Args:
             writer: Where steps go.
             batch: Value of first sizes that the file leaves open.
-            trips: Of loops whose end stands in the data, where the user said so.
+            trips: Of loops whose end stands in the data.
         """
         self.writer = writer
-        self.open_trips = False
+        self.trips = trips
         self._batch = batch
-        self._trips = trips
         self._forms: set[Edge] = set()
 
     def run(self, layers: list[IrLayer]) -> None:
@@ -147,10 +147,7 @@ class LayerWalker:
                 shape = inputs[ports.index(port)].shape or ()
                 part = max(abs(int(entry.get("part_size", "1"))), 1)
                 return max(shape[int(entry["axis"])] // part, 1)
-        self.open_trips = True
-        if self._trips is None:
-            self.writer.note(ONE_TRIP)
-        return 1 if self._trips is None else max(self._trips, 1)
+        return max(self.trips.count(self.writer.note, ONE_TRIP), 1)
 
     def _body(
         self,

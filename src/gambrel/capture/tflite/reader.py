@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gambrel.capture.files.dynamic import trip_symbol
+from gambrel.capture.files.dynamic import DataTrips
 from gambrel.capture.graph.finish import finish, reading
 from gambrel.capture.graph.writer import Writer
-from gambrel.capture.tflite.opening import open_model
+from gambrel.capture.tflite.model_file import open_model
 from gambrel.capture.tflite.walk import SubgraphWalker
-from gambrel.workload import Symbol, Workload
+from gambrel.workload import Workload
 
 
 def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None) -> Workload:
@@ -28,11 +28,8 @@ def read_tflite(path: str | Path, sizes: Mapping[str, int | None] | None = None)
     with reading(path, "TFLite model", "convert it again"):
         model, _data = open_model(path)
         writer = Writer("tflite")
-        trips = (sizes or {}).get("trip")
+        trips = DataTrips((sizes or {}).get("trip"))
         walker = SubgraphWalker(model, writer, trips)
         walker.run()
-        symbols: tuple[Symbol, ...] = ()
-        if walker.open_trips:
-            symbols = (trip_symbol(trips),)
         writer.trace.read_stored = walker.stored_value
-        return finish(writer.trace, name=path.stem, origin="TFLite", symbols=symbols)
+        return finish(writer.trace, name=path.stem, origin="TFLite", symbols=trips.symbols)

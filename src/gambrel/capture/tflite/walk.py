@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from gambrel.capture.files.dynamic import DataTrips
 from gambrel.capture.graph.operator import FileOperator
 from gambrel.capture.graph.translation import one_branch
 from gambrel.capture.graph.writer import Writer, role_of
 from gambrel.capture.onnx.attributes import checked_shape
-from gambrel.capture.onnx.edges import Edge
+from gambrel.capture.onnx.edges import Edge, valueless
 from gambrel.capture.onnx.folding import array_of_bytes
-from gambrel.capture.tflite.opening import (
+from gambrel.capture.tflite.model_file import (
     CODES,
     entries,
     operator_names,
@@ -57,21 +58,20 @@ class SubgraphWalker:
 
     Attributes:
         writer: Where steps go.
-        open_trips: Whether a loop was met whose trips only the user can say.
+        data_trips: Of loops that depend on data.
     """
 
-    def __init__(self, model: Any, writer: Writer, trips: int | None) -> None:
+    def __init__(self, model: Any, writer: Writer, trips: DataTrips) -> None:
         """Starts a walk.
 
         Args:
             model: The root table.
             writer: Where steps go.
-            trips: Of loops that depend on data, where the user said so.
+            trips: Of loops that depend on data.
         """
         self.writer = writer
-        self.open_trips = False
+        self.data_trips = trips
         self._model = model
-        self._trips = trips
         self._visits = self._depth = 0
         self._codes = list(entries(model.OperatorCodes, model.OperatorCodesLength()))
         self._buffers = model.BuffersLength()
@@ -197,10 +197,7 @@ class SubgraphWalker:
         counted = self._counted(node)
         if counted is not None:
             return counted
-        self.open_trips = True
-        if self._trips is None:
-            self.writer.note(ONE_TRIP)
-        return 1 if self._trips is None else self._trips
+        return self.data_trips.count(self.writer.note, ONE_TRIP)
 
     def _counted(self, node: FileOperator) -> int | None:
         """Trips of a loop over a range: LESS(i, limit) of constants, one added to i each time."""
@@ -238,7 +235,7 @@ _Flow = Callable[[SubgraphWalker, FileOperator], list[Edge | None]]
 
 def _while(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     trips = walker.trips(node)
-    carried = [_unvalued(e) for e in node.inputs]
+    carried = [valueless(e) for e in node.inputs]  # other values in each trip
     if trips == 0:
         return carried
     writer = walker.writer
@@ -246,13 +243,6 @@ def _while(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:
     found = walker.call(int(node.attrs.get("BodySubgraphIndex", 0)), carried)
     writer.repeat //= trips
     return found
-
-
-def _unvalued(edge: Edge | None) -> Edge | None:
-    """What a loop carries has another value in each trip."""
-    if edge is None or edge.value is None:
-        return edge
-    return Edge(edge.name, edge.shape, edge.code, None, edge.role, edge.place)
 
 
 def _if(walker: SubgraphWalker, node: FileOperator) -> list[Edge | None]:

@@ -65,9 +65,9 @@ def capture(
         MissingExtraError: torch is not installed.
     """
     _require_torch()
-    from gambrel.capture.torch.session import Options, run
+    from gambrel.capture.torch.session import CaptureOptions, run
 
-    options = Options(
+    options = CaptureOptions(
         train=train,
         autocast=autocast,
         optimizer=optimizer,

@@ -18,7 +18,7 @@ from gambrel.capture.torch.diffusion_parts import (
     DECODERS,
     DENOISERS,
     TEXT_ENCODERS,
-    Shape,
+    SampleShape,
     latent_of,
     zeros,
 )
@@ -213,22 +213,22 @@ class _Pipeline:
         side = sample if isinstance(sample, int) and 0 < sample <= 1024 else 64
         return side * self._scale
 
-    def _shape(self, at: Mapping[str, int]) -> Shape:
+    def _shape(self, at: Mapping[str, int]) -> SampleShape:
         height = at.get("height", at.get("image", 0)) // self._scale
         width = at.get("width", at.get("image", 0)) // self._scale
         shrink = DECODERS[self._named["vae"]] if "vae" in self._named else 1
         frames = 1 + (at["frames"] - 1) // max(shrink, 1) if "frames" in at else 1
-        return Shape(
+        return SampleShape(
             batch=at["batch"], height=height, width=width, frames=frames, tokens=self._rules.tokens
         )
 
-    def _part(self, name: str, kind: str, shape: Shape, pairs: int, steps: int) -> Part:
+    def _part(self, name: str, kind: str, shape: SampleShape, pairs: int, steps: int) -> Part:
         if name == "vae":
             return Part(name=name, workload=self._decoder(kind, shape))
         if name.startswith("text_encoder"):
             return Part(name=name, workload=self._text(name, kind, pairs))
         model = self._build(name, "diffusers", kind)
-        own = Shape(
+        own = SampleShape(
             batch=pairs,
             height=shape.height,
             width=shape.width,
@@ -250,7 +250,7 @@ class _Pipeline:
             tokens = self._rules.tokens - 77
         return self._capture(name, model, (), {"input_ids": zeros(batch, tokens)})
 
-    def _decoder(self, kind: str, shape: Shape) -> Workload:
+    def _decoder(self, kind: str, shape: SampleShape) -> Workload:
         import torch
 
         whole = self._build("vae", "diffusers", kind)

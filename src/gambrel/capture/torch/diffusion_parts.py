@@ -13,7 +13,7 @@ Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class SampleShape:
     """What one run works on.
 
     Attributes:
@@ -45,7 +45,7 @@ def zeros(*shape: int) -> Any:
     return torch.zeros(shape, dtype=torch.long)
 
 
-def _unet(config: Any, s: Shape) -> Call:
+def _unet(config: Any, s: SampleShape) -> Call:
     named: dict[str, Any] = {
         "sample": empty(s.batch, config.in_channels, s.height, s.width),
         "timestep": zeros(s.batch),
@@ -64,7 +64,7 @@ def _last(value: Any) -> int:
     return int(value[-1] if isinstance(value, (list, tuple)) else value)
 
 
-def _sd3(config: Any, s: Shape) -> Call:
+def _sd3(config: Any, s: SampleShape) -> Call:
     return (), {
         "hidden_states": empty(s.batch, config.in_channels, s.height, s.width),
         "encoder_hidden_states": empty(s.batch, s.tokens, config.joint_attention_dim),
@@ -73,7 +73,7 @@ def _sd3(config: Any, s: Shape) -> Call:
     }
 
 
-def _flux(config: Any, s: Shape) -> Call:
+def _flux(config: Any, s: SampleShape) -> Call:
     """Four neighbours of the latent are one token."""
     patches = (s.height // 2) * (s.width // 2)
     named = {
@@ -89,7 +89,7 @@ def _flux(config: Any, s: Shape) -> Call:
     return (), named
 
 
-def _pixart(config: Any, s: Shape) -> Call:
+def _pixart(config: Any, s: SampleShape) -> Call:
     sized = config.use_additional_conditions
     if sized is None:
         sized = config.sample_size == 128
@@ -104,7 +104,7 @@ def _pixart(config: Any, s: Shape) -> Call:
     }
 
 
-def _dit(config: Any, s: Shape) -> Call:
+def _dit(config: Any, s: SampleShape) -> Call:
     return (), {
         "hidden_states": empty(s.batch, config.in_channels, s.height, s.width),
         "timestep": zeros(s.batch),
@@ -112,7 +112,7 @@ def _dit(config: Any, s: Shape) -> Call:
     }
 
 
-def _wan(config: Any, s: Shape) -> Call:
+def _wan(config: Any, s: SampleShape) -> Call:
     return (), {
         "hidden_states": empty(s.batch, config.in_channels, s.frames, s.height, s.width),
         "timestep": zeros(s.batch),
@@ -120,7 +120,7 @@ def _wan(config: Any, s: Shape) -> Call:
     }
 
 
-def _cogvideo(config: Any, s: Shape) -> Call:
+def _cogvideo(config: Any, s: SampleShape) -> Call:
     named: dict[str, Any] = {
         "hidden_states": empty(s.batch, s.frames, config.in_channels, s.height, s.width),
         "encoder_hidden_states": empty(s.batch, s.tokens, config.text_embed_dim),
@@ -144,7 +144,7 @@ class Denoiser:
         video: The latent has frames.
     """
 
-    call: Callable[[Any, Shape], Call]
+    call: Callable[[Any, SampleShape], Call]
     tokens: int = 77
     guided: bool = True
     video: bool = False
@@ -178,7 +178,7 @@ DECODERS: Final[Mapping[str, int]] = {
 }
 
 
-def latent_of(config: Any, shape: Shape, kind: str) -> Any:
+def latent_of(config: Any, shape: SampleShape, kind: str) -> Any:
     """The input of a decoder."""
     channels = getattr(config, "latent_channels", None) or getattr(config, "z_dim", None) or 4
     if DECODERS[kind] > 1:

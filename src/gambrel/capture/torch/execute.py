@@ -150,7 +150,7 @@ class MetaExecutor:
         if absent and overload.name == _NUMBER:
             raise without_value(absent[0].name)
         all_of = bool(operands.tensors) and self.twins.ledger.storage(operands.tensors[0]).all_of
-        result = assume(policy.Question(args, kwargs, policy.share_of(module[1]), all_of))
+        result = assume(policy.DataDependentCall(args, kwargs, policy.share_of(module[1]), all_of))
         self.assumptions.add(sentence, module[0])
         return True, result
 

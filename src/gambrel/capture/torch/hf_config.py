@@ -12,7 +12,7 @@ from gambrel.capture.torch.shim import ensure_torchvision
 from gambrel.errors import CaptureError, MissingExtraError, UnknownNameError
 
 
-class Task(StrEnum):
+class ModelTask(StrEnum):
     """What a model takes and gives, which decides its phases and inputs."""
 
     GENERATE = "generate"  # decoder-only: prompt in, next token out
@@ -33,7 +33,7 @@ class Architecture:
 
     config: Any
     model_class: type
-    task: Task
+    task: ModelTask
     assumptions: tuple[str, ...] = ()
 
 
@@ -184,15 +184,15 @@ def _default_class(config: Any) -> type:
     raise CaptureError(f"transformers has no model for the type {config.model_type!r}.")
 
 
-def _task(config: Any, model_class: type) -> Task:
+def _task(config: Any, model_class: type) -> ModelTask:
     from transformers.models.auto import modeling_auto as auto
 
     if getattr(config, "is_encoder_decoder", False):
-        return Task.TRANSLATE
+        return ModelTask.TRANSLATE
     causal = auto.MODEL_FOR_CAUSAL_LM_MAPPING
     if type(config) in causal and causal[type(config)] is model_class:
-        return Task.GENERATE
-    return Task.ENCODE
+        return ModelTask.GENERATE
+    return ModelTask.ENCODE
 
 
 def _remarks(config: Any, model_class: type) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from gambrel.capture.closed_form import DECODE, PREFILL, SYMBOLS
-from gambrel.capture.torch.hf_config import Architecture, Task
+from gambrel.capture.torch.hf_config import Architecture, ModelTask
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Symbol
 
@@ -21,7 +21,7 @@ AUDIO_SAMPLES: Final = 160_000  # 10 s at 16 kHz
 
 def phases_of(architecture: Architecture) -> tuple[str, ...]:
     """The phases that can be captured, the default first; empty when there is one pass only."""
-    if architecture.task is not Task.GENERATE:
+    if architecture.task is not ModelTask.GENERATE:
         return ()
     return (PREFILL, DECODE) if _cache_name(architecture) else (PREFILL,)
 
@@ -33,7 +33,7 @@ def symbols_of(architecture: Architecture, phase: str | None) -> tuple[Symbol, .
         names.append("context")
     elif _main_input(architecture) == "input_ids":
         names.append("seq")
-    if architecture.task is Task.TRANSLATE:
+    if architecture.task is ModelTask.TRANSLATE:
         names.append("target")
     return tuple(_limited(SYMBOLS[n], architecture) for n in names)
 
@@ -50,7 +50,7 @@ def inputs_at(
     if phase == DECODE:
         return _decode_inputs(architecture, model, sizes)
     found = _main_inputs(architecture, sizes)
-    if architecture.task is Task.TRANSLATE:
+    if architecture.task is ModelTask.TRANSLATE:
         found["decoder_input_ids"] = _ids(sizes["batch"], sizes["target"])
     if phase == PREFILL and "logits_to_keep" in accepted:
         found["logits_to_keep"] = 1

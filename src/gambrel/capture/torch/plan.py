@@ -20,7 +20,7 @@ from gambrel.capture.torch.signature import (
 from gambrel.workload import Attributes, Sizes
 
 
-class Plan:
+class CallPlan:
     """What is known of all calls with the same key.
 
     Attributes:
@@ -55,7 +55,7 @@ def plan_of(
     kwargs: Mapping[str, Any],
     operands: Operands,
     result: Any,
-) -> Plan:
+) -> CallPlan:
     """Describes a call that was just run: what it costs, what it reads and writes.
 
     Args:
@@ -67,12 +67,12 @@ def plan_of(
     """
     results = list(tensors_in(result))
     if not overload.written and results and _only_aliases(results, operands):
-        return Plan(Described("view"), (), None, False)
+        return CallPlan(Described("view"), (), None, False)
     numbers = {id(t): i for i, t in reversed(list(enumerate(operands.tensors)))}
     described = _describe(overload, args, kwargs, operands, results, numbers)
     mutated = _mutated(overload, args, kwargs, numbers)
     pattern = pattern_of(overload, result, operands)
-    return Plan(described, mutated, pattern, isinstance(result, torch.Tensor))
+    return CallPlan(described, mutated, pattern, isinstance(result, torch.Tensor))
 
 
 def _describe(

@@ -14,7 +14,7 @@ from gambrel.errors import CaptureError
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DataDependentCall:
     """A call whose result depends on data.
 
     Attributes:
@@ -35,7 +35,7 @@ class Question:
 
 
 #: Results on the meta device.
-Assume: TypeAlias = Callable[[Question], Any]
+Assume: TypeAlias = Callable[[DataDependentCall], Any]
 
 _TABLE: Final[dict[str, tuple[Assume, str]]] = {}
 
@@ -76,25 +76,25 @@ def _indices(*shape: int) -> torch.Tensor:
 
 
 @_policy("every element passes a test that selects by value", "aten.nonzero", "aten.argwhere")
-def _nonzero(asked: Question) -> Any:
+def _nonzero(asked: DataDependentCall) -> Any:
     return _indices(asked.passing(asked.args[0].numel()), asked.args[0].dim())
 
 
 @_policy("every element passes a test that selects by value", "aten.nonzero_numpy")
-def _nonzero_numpy(asked: Question) -> Any:
+def _nonzero_numpy(asked: DataDependentCall) -> Any:
     return [
         _indices(asked.passing(asked.args[0].numel())) for _ in range(max(1, asked.args[0].dim()))
     ]
 
 
 @_policy("every element passes a test that selects by value", "aten.masked_select")
-def _masked_select(asked: Question) -> Any:
+def _masked_select(asked: DataDependentCall) -> Any:
     shape = torch.broadcast_shapes(asked.args[0].shape, asked.args[1].shape)
     return asked.args[0].new_empty((asked.passing(prod(shape)),))
 
 
 @_policy("non-maximum suppression keeps every box", "torchvision.nms")
-def _nms(asked: Question) -> Any:
+def _nms(asked: DataDependentCall) -> Any:
     return _indices(asked.args[0].shape[0])
 
 
@@ -106,20 +106,20 @@ def _nms(asked: Question) -> Any:
     "aten.unique_consecutive",
     "aten.unique_dim_consecutive",
 )
-def _unique(asked: Question) -> Any:
+def _unique(asked: DataDependentCall) -> Any:
     numel = asked.args[0].numel()
     return asked.args[0].new_empty((numel,)), _indices(numel), _indices(numel)
 
 
 @_policy(CONDITION_SENTENCE, "aten._local_scalar_dense", "aten.equal", "aten.is_nonzero")
-def _condition(asked: Question) -> Any:
+def _condition(asked: DataDependentCall) -> Any:
     if len(asked.args) == 1 and asked.args[0].dtype is not torch.bool:
         raise unknown_number()
     return asked.all_of
 
 
 @_policy("repeats add up to the size that is given for them", "aten.repeat_interleave")
-def _repeat_interleave(asked: Question) -> Any:
+def _repeat_interleave(asked: DataDependentCall) -> Any:
     size = asked.kwargs.get("output_size")
     if size is None:
         raise unknown_number()
@@ -127,7 +127,7 @@ def _repeat_interleave(asked: Question) -> Any:
 
 
 @_policy("a histogram of data has as many bins as its minimum length says", "aten.bincount")
-def _bincount(asked: Question) -> Any:
+def _bincount(asked: DataDependentCall) -> Any:
     length = asked.kwargs.get("minlength", asked.args[2] if len(asked.args) > 2 else 0)
     if not length:
         raise CaptureError("bincount of data without a minimum length has no known size")

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gambrel.capture.torch.execute import MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
-from gambrel.capture.torch.plan import Plan, plan_of
+from gambrel.capture.torch.plan import CallPlan, plan_of
 from gambrel.capture.torch.scopes import Scopes, source_line
 from gambrel.capture.torch.scripted import WHOLE
 from gambrel.capture.torch.signature import Operands, Overload, overload_of, tensors_in
@@ -60,7 +60,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         #: top_k of the routing under way, and for each expert weight the one it was used with.
         self.top_k = 0
         self.top_k_of: dict[int, int] = {}
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, CallPlan] = {}
         self._source = source
         self._views = views
 
@@ -142,7 +142,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self._note(overload, plan, operands, result)
         return result
 
-    def _note(self, overload: Overload, plan: Plan, operands: Operands, result: Any) -> None:
+    def _note(self, overload: Overload, plan: CallPlan, operands: Operands, result: Any) -> None:
         """Appends the op: inputs in their present version, then the writes, then the outputs."""
         if plan.kind in _FREE:
             return

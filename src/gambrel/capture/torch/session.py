@@ -29,7 +29,7 @@ from gambrel.workload.prune import drop_unused_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CaptureOptions:
     """See `gambrel.capture.torch.capture`."""
 
     train: bool = False
@@ -46,7 +46,7 @@ class Options:
 class Session:
     """The parts of one capture."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: CaptureOptions) -> None:
         self.options = options
         self.ledger = Ledger()
         self.twins = Twins(self.ledger)
@@ -64,13 +64,17 @@ class Session:
         )
 
 
-def run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
+def run(
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: CaptureOptions
+) -> Workload:
     """See `gambrel.capture.torch.capture`."""
     with without_collector():
         return _run(model, args, kwargs, options)
 
 
-def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Workload:
+def _run(
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: CaptureOptions
+) -> Workload:
     session = Session(options)
     model = model if options.execute else on_meta(model)
     positional, named = _as_call(args, kwargs)

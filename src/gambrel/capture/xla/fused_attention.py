@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gambrel.capture.onnx.edges import Edge
-from gambrel.capture.xla.lowering.numeric import ATTENTION, ATTENTION_BACKWARD
+from gambrel.capture.onnx.lowering.attention import ATTENTION, sizes_of
+from gambrel.capture.xla.lowering.numeric import ATTENTION_BACKWARD
 
 #: Custom calls of cuDNN's attention: XLA's cublas_cudnn.h.
 _FMHA: Final = "__cudnn$fmha"
@@ -15,21 +16,6 @@ _PREFIX: Final = "xla::"
 FORWARD: Final = ATTENTION.removeprefix(_PREFIX)
 BACKWARD: Final = ATTENTION_BACKWARD.removeprefix(_PREFIX)
 PADDED: Final = "padded sequences are counted at their full length"
-
-
-def sizes_of(
-    batch: int, heads: int, kv_heads: int, q_len: int, kv_len: int, dims: tuple[int, int]
-) -> dict[str, Any]:
-    """The sizes of an attention by name; ``dims`` are the widths of keys and values."""
-    return {
-        "batch": batch,
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "q_len": q_len,
-        "kv_len": kv_len,
-        "head_dim": dims[0],
-        "v_head_dim": dims[1],
-    }
 
 
 def mask_of(kind: str, window: int | None) -> dict[str, Any]:
@@ -72,7 +58,7 @@ def cudnn_call(
     shared, left = divmod(k.numel, batch * kv_len * widths[0] or 1)
     if left or not shared or heads % shared:
         return None
-    sizes = sizes_of(batch, heads, shared, q_len, kv_len, widths) | mask_of(kind, window)
+    sizes = sizes_of(batch, heads, shared, q_len, kv_len, *widths) | mask_of(kind, window)
     backward, biased = "Backward" in target, "Bias" in target
     grad = inputs[4] if backward else None
     at = 5 if backward else 3

@@ -11,7 +11,7 @@ from gambrel.llm.blocks.linear import keep_weights, linear
 from gambrel.llm.blocks.norms import fused_norm
 from gambrel.llm.dims import at_most, is_number, plus, times
 from gambrel.llm.spec import Attention
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim
 
 Cache: TypeAlias = tuple[Index, Index]
@@ -101,7 +101,7 @@ def _project(
     return q, caches
 
 
-def _caches(e: Emitter, a: Attention, group: Group) -> Cache:
+def _caches(e: Emitter, a: Attention, group: SequenceGroup) -> Cache:
     # The windows of q consecutive queries cover q + window - 1 positions.
     reach = a.reach
     limit = None
@@ -144,7 +144,7 @@ def _qk_norms(e: Emitter, a: Attention, x: Index, rows: Dim) -> None:
 def kernel(
     e: Emitter,
     a: Attention,
-    group: Group,
+    group: SequenceGroup,
     tensors: tuple[Index, Index, Index, Index],
     start: Dim,
     memory: Dim | None = None,
@@ -179,7 +179,7 @@ def kernel(
         start = plus(start, rows)
 
 
-def _pieces(a: Attention, group: Group) -> list[tuple[Dim, Dim, Dim]]:
+def _pieces(a: Attention, group: SequenceGroup) -> list[tuple[Dim, Dim, Dim]]:
     """(sequences, new tokens, positions) of attention calls: one, or one a chunk.
 
     In chunked attention a query sees the positions of its own chunk up to itself.

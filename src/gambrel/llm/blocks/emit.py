@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from gambrel.analysis.estimate.features import DECODE_QUERIES
 from gambrel.llm.dims import plus, times
 from gambrel.llm.precision import Precisions
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim, Op, Role, Tensor
 
 Index: TypeAlias = int
@@ -47,7 +47,7 @@ class Emitter:
     """
 
     precisions: Precisions
-    groups: tuple[Group, ...]
+    groups: tuple[SequenceGroup, ...]
     routing_skew: float = 0.0
     absorbed: bool | None = None
     tensors: list[Tensor] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Emitter:
     _storages: int = 0
     _weights: dict[str, Index] = field(default_factory=dict)
 
-    def split(self) -> Iterator[tuple[Group, Dim]]:
+    def split(self) -> Iterator[tuple[SequenceGroup, Dim]]:
         """Each group with the row of the stream at which its tokens begin."""
         start: Dim = 0
         for group in self.groups:

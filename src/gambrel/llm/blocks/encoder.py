@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.front import frames, look_up, patches
-from gambrel.llm.blocks.layer import Stream, run_layer
+from gambrel.llm.blocks.layer import ResidualStream, run_layer
 from gambrel.llm.blocks.linear import linear
 from gambrel.llm.blocks.norms import norm
 from gambrel.llm.dims import times
 from gambrel.llm.spec import Encoder, Patches, Projector
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim
 
 
@@ -34,7 +34,7 @@ def run_encoder(e: Emitter, encoder: Encoder, items: Dim, source: Dim, vocab: in
     tokens = tokens_of(encoder, source)
     rows = times(items, tokens)
     before = e.groups
-    e.groups = (Group(count=items, new_tokens=tokens),)
+    e.groups = (SequenceGroup(count=items, new_tokens=tokens),)
     with e.inside(encoder.name):
         x = _entry(e, encoder, items, rows)
         if encoder.front is None:
@@ -43,7 +43,7 @@ def run_encoder(e: Emitter, encoder: Encoder, items: Dim, source: Dim, vocab: in
             x = _norm(e, encoder, x, "entry_norm", rows)
         if encoder.biasing:
             e.weight("relative_bias", (encoder.biasing,))
-        s = Stream(rows=rows, hidden=encoder.hidden)
+        s = ResidualStream(rows=rows, hidden=encoder.hidden)
         for group in encoder.layers:
             with e.inside(f"{group.name}.*", repeat=group.count, copies=group.copies):
                 x = run_layer(e, group.layer, x, s)

@@ -7,7 +7,7 @@ from gambrel.llm.blocks.linear import keep_weights, linear
 from gambrel.llm.blocks.norms import norm
 from gambrel.llm.dims import times
 from gambrel.llm.mixers import INDEXER_FORMAT, Indexer
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim
 
 
@@ -51,7 +51,7 @@ def choose(
                 _best(e, _scores(e, a, group, (own, cache, weight)), group, chosen)
 
 
-def chooses(chosen: int | None, group: Group) -> bool:
+def chooses(chosen: int | None, group: SequenceGroup) -> bool:
     """Whether queries see fewer positions than there are."""
     if chosen is None:
         return False
@@ -76,7 +76,9 @@ def _keys(e: Emitter, a: Indexer, x: Index, rows: Dim, hidden: int) -> tuple[Ind
     return tuple(caches)
 
 
-def _scores(e: Emitter, a: Indexer, group: Group, inputs: tuple[Index, Index, Index]) -> Index:
+def _scores(
+    e: Emitter, a: Indexer, group: SequenceGroup, inputs: tuple[Index, Index, Index]
+) -> Index:
     scores = e.tensor((group.tokens, group.context), "fp32")
     e.op(
         "attention_scores",
@@ -92,7 +94,7 @@ def _scores(e: Emitter, a: Indexer, group: Group, inputs: tuple[Index, Index, In
     return scores
 
 
-def _best(e: Emitter, scores: Index, group: Group, chosen: int) -> None:
+def _best(e: Emitter, scores: Index, group: SequenceGroup, chosen: int) -> None:
     rows = group.tokens
     e.op(
         "sort",

@@ -9,7 +9,7 @@ from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import norm
 from gambrel.llm.dims import is_number, times
 from gambrel.llm.spec import Attention, LatentAttention
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim, Role
 
 
@@ -37,7 +37,7 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
     return linear(e, out, "o_proj", rows, a.heads * a.v_head_dim, hidden)
 
 
-def is_absorbed(e: Emitter, group: Group) -> bool:
+def is_absorbed(e: Emitter, group: SequenceGroup) -> bool:
     """Whether a group runs absorbed: as asked, else where it has one new token a sequence."""
     if e.absorbed is not None:
         return e.absorbed
@@ -89,7 +89,7 @@ def _expansion(e: Emitter, a: LatentAttention) -> Index:
 def _expanded(
     e: Emitter,
     a: LatentAttention,
-    group: Group,
+    group: SequenceGroup,
     q: Index,
     cache: Index,
     out: Index,
@@ -114,7 +114,7 @@ def _expanded(
 def _absorbed(
     e: Emitter,
     a: LatentAttention,
-    group: Group,
+    group: SequenceGroup,
     q: Index,
     cache: Index,
     out: Index,

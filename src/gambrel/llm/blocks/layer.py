@@ -37,7 +37,7 @@ Exchange = Callable[[Emitter, str, Index, Dim, int], Index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class ResidualStream:
     """The residual stream that layers work on.
 
     Attributes:
@@ -71,7 +71,7 @@ _NAMES: Final[dict[type, str]] = {
 }
 
 
-def run_layer(e: Emitter, layer: Layer, x: Index, s: Stream) -> Index:
+def run_layer(e: Emitter, layer: Layer, x: Index, s: ResidualStream) -> Index:
     """Writes one layer.
 
     Returns:
@@ -114,7 +114,7 @@ def run_layer(e: Emitter, layer: Layer, x: Index, s: Stream) -> Index:
     return add(e, x, delta, s.rows, s.hidden)
 
 
-def _parallel(e: Emitter, layer: Layer, x: Index, s: Stream) -> Index:
+def _parallel(e: Emitter, layer: Layer, x: Index, s: ResidualStream) -> Index:
     """Both parts read the same stream; their outputs are added to it together."""
     h = _before(e, layer, x, "input_norm", s)
     second = h if layer.parallel_norms == 1 else _before(e, layer, x, "feed_forward_norm", s)
@@ -125,7 +125,7 @@ def _parallel(e: Emitter, layer: Layer, x: Index, s: Stream) -> Index:
     return add(e, add(e, mixed, fed, s.rows, s.hidden), x, s.rows, s.hidden)
 
 
-def _before(e: Emitter, layer: Layer, x: Index, name: str, s: Stream) -> Index:
+def _before(e: Emitter, layer: Layer, x: Index, name: str, s: ResidualStream) -> Index:
     if not layer.pre_norms:
         return x
     width = s.hidden
@@ -135,14 +135,14 @@ def _before(e: Emitter, layer: Layer, x: Index, name: str, s: Stream) -> Index:
     return norm(e, x, name, s.rows, width, layer.norm, bias=layer.norm_bias)
 
 
-def _after(e: Emitter, layer: Layer, x: Index, name: str, s: Stream) -> Index:
+def _after(e: Emitter, layer: Layer, x: Index, name: str, s: ResidualStream) -> Index:
     if not layer.post_norms:
         return x
     return norm(e, x, name, s.rows, s.hidden, layer.norm, bias=layer.norm_bias)
 
 
 def _joined(
-    e: Emitter, layer: Layer, x: Index, delta: Index, name: str, s: Stream
+    e: Emitter, layer: Layer, x: Index, delta: Index, name: str, s: ResidualStream
 ) -> tuple[Index, Index]:
     """The stream with a part added, and the input of the next part."""
     if layer.residual_norms or layer.pre_norms:
@@ -161,7 +161,7 @@ def _joined(
     return x, x
 
 
-def _mix(e: Emitter, layer: Layer, h: Index, s: Stream) -> Index:
+def _mix(e: Emitter, layer: Layer, h: Index, s: ResidualStream) -> Index:
     assert layer.mixer is not None  # callers have looked
     out = _mixer(e, layer.mixer, h, s)
     if layer.beside is not None:
@@ -169,23 +169,23 @@ def _mix(e: Emitter, layer: Layer, h: Index, s: Stream) -> Index:
     return _exchanged(e, "mixer", out, s)
 
 
-def _mixer(e: Emitter, mixer: Mixer, h: Index, s: Stream) -> Index:
+def _mixer(e: Emitter, mixer: Mixer, h: Index, s: ResidualStream) -> Index:
     with e.inside(_NAMES[type(mixer)]):
         return MIXERS[type(mixer)](e, mixer, h, s.rows, s.hidden)
 
 
-def _cross(e: Emitter, cross: Attention, h: Index, s: Stream) -> Index:
+def _cross(e: Emitter, cross: Attention, h: Index, s: ResidualStream) -> Index:
     with e.inside("cross_attention"):
         out = cross_attention(e, cross, h, s.rows, s.hidden, s.memory or (None, 1))
     return _exchanged(e, "mixer", out, s)
 
 
-def _feed(e: Emitter, f: FeedForward, h: Index, s: Stream) -> Index:
+def _feed(e: Emitter, f: FeedForward, h: Index, s: ResidualStream) -> Index:
     with e.inside("feed_forward"):
         run: Callable[..., Index] = mixture if isinstance(f, Mixture) else mlp
         out = run(e, f, h, s.rows, s.hidden)
     return _exchanged(e, "feed_forward", out, s)
 
 
-def _exchanged(e: Emitter, part: str, out: Index, s: Stream) -> Index:
+def _exchanged(e: Emitter, part: str, out: Index, s: ResidualStream) -> Index:
     return s.exchange(e, part, out, s.rows, s.hidden) if s.exchange else out

@@ -7,7 +7,7 @@ from gambrel.llm.blocks.linear import linear
 from gambrel.llm.blocks.norms import fused_norm, norm
 from gambrel.llm.dims import is_number, times
 from gambrel.llm.spec import LinearAttention, SelectiveScan, ShortConvolution, StateSpaceDual
-from gambrel.llm.step import Group
+from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim
 
 
@@ -159,7 +159,7 @@ def _convolution(e: Emitter, x: Index, rows: Dim, channels: int, kernel: int, bi
     return out
 
 
-def _read(group: Group, state: Index) -> tuple[Index, ...]:
+def _read(group: SequenceGroup, state: Index) -> tuple[Index, ...]:
     """The state is read where there is something before the new tokens."""
     fresh = is_number(group.cached_tokens) and group.cached_tokens == 0
     return () if fresh else (state,)

@@ -16,10 +16,10 @@ from gambrel.llm.kv import room
 from gambrel.llm.serving.commands import commands
 from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
-from gambrel.llm.serving.records import Choice, Point
+from gambrel.llm.serving.records import Choice, OperatingPoint
 from gambrel.llm.serving.steps import Setup, decode_step, prompt_step, tokens_per_step
 from gambrel.llm.sharding import Sharding
-from gambrel.llm.step import Step
+from gambrel.llm.step import ForwardPass
 from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
@@ -68,7 +68,9 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     )
 
 
-def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tuple[str, ...]:
+def _commands(
+    setup: Setup, point: OperatingPoint, requests: Requests, name: str
+) -> tuple[str, ...]:
     own = setup.precisions == setup.spec.precisions()
     return commands(
         name,
@@ -82,7 +84,7 @@ def _commands(setup: Setup, point: Point, requests: Requests, name: str) -> tupl
     )
 
 
-def _max_context(setup: Setup, point: Point) -> int:
+def _max_context(setup: Setup, point: OperatingPoint) -> int:
     """Tokens of a request that fit when as many are in flight."""
     free = min(point.memory.free_bytes, 1e18)
     return room(
@@ -185,7 +187,7 @@ def _steps(setup: Setup, micro: int, requests: Requests) -> tuple[Analysis, Anal
     return _analyze(setup, step), _analyze(setup, first)
 
 
-def _analyze(setup: Setup, step: Step) -> Analysis:
+def _analyze(setup: Setup, step: ForwardPass) -> Analysis:
     return analyze(setup.workload(step), setup.placed, setup.settings)
 
 
@@ -203,7 +205,9 @@ def _shares(analysis: Analysis) -> dict[str, float]:
     return {name: value / whole for name, value in ranked} if whole else {}
 
 
-def _scaled(step: Estimate | None, prompt: Estimate | None, point: Point) -> Estimate | None:
+def _scaled(
+    step: Estimate | None, prompt: Estimate | None, point: OperatingPoint
+) -> Estimate | None:
     """The range of a token: that of the decode step and that of the prompts between, by share."""
     if step is None:
         return None

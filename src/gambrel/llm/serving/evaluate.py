@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gambrel.llm.serving.question import Requests, Target
-from gambrel.llm.serving.records import Memory, Point, Refusal
+from gambrel.llm.serving.records import OperatingPoint, Refusal, ServingMemory
 from gambrel.llm.serving.steps import (
     Setup,
     decode_step,
@@ -47,8 +47,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     setup: Setup
-    points: tuple[Point, ...] = ()
-    best: Point | None = None
+    points: tuple[OperatingPoint, ...] = ()
+    best: OperatingPoint | None = None
     refusal: Refusal | None = None
 
 
@@ -97,12 +97,12 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
 
     setup: Setup
     requests: Requests
-    held: Memory
+    held: ServingMemory
     prompts: Prompts
     prompt_sol_s: float | None
     devices: int
 
-    def points(self, micro: Ints) -> tuple[Point, ...]:
+    def points(self, micro: Ints) -> tuple[OperatingPoint, ...]:
         """One point for each number of requests of a microbatch on one device, ascending."""
         setup, requests = self.setup, self.requests
         batches = np.minimum(micro * setup.stages, self.held.max_sequences)
@@ -129,7 +129,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         )
         return tuple(p for p in points if p is not None)
 
-    def _point(self, found: Latency, batch: int, sol_s: float, i: int) -> Point | None:
+    def _point(self, found: Latency, batch: int, sol_s: float, i: int) -> OperatingPoint | None:
         """None where the load needs more replicas than any plan has devices."""
         requests = self.requests
         rate = _at(found.requests_per_s, i)
@@ -140,7 +140,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
         if requests.per_s is not None:
             served = min(served, requests.per_s)
         seen: dict[str, Any] = {name: _at(getattr(found, name), i) for name in _SEEN}
-        return Point(
+        return OperatingPoint(
             device=self.setup.device.id,
             precision=self.setup.precisions.name,
             sharding=msgspec.structs.replace(self.setup.sharding, data=replicas),
@@ -166,8 +166,8 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _refined(
-    server: _Server, points: tuple[Point, ...], target: Target, requests: Requests
-) -> tuple[Point, ...]:
+    server: _Server, points: tuple[OperatingPoint, ...], target: Target, requests: Requests
+) -> tuple[OperatingPoint, ...]:
     """The points with further batches between the best one that meets the target and the next."""
     kept = [i for i, p in enumerate(points) if not missed(p, target)]
     if not kept or requests.concurrency is not None:
@@ -192,20 +192,20 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def missed(point: Point, target: Target) -> tuple[str, ...]:
+def missed(point: OperatingPoint, target: Target) -> tuple[str, ...]:
     """Which target latencies a point misses."""
     pairs = (("ttft", point.ttft_s, target.ttft_s), ("tpot", point.tpot_s, target.tpot_s))
     return tuple(name for name, value, limit in pairs if limit is not None and value > limit)
 
 
-def _merit(point: Point, requests: Requests) -> tuple[float, float]:
+def _merit(point: OperatingPoint, requests: Requests) -> tuple[float, float]:
     """Fewest devices where the load is given, else most tokens of each device."""
     if requests.per_s is not None or requests.concurrency is not None:
         return (-point.devices, -point.tpot_s)
     return (point.tokens_per_s_per_device, -point.tpot_s)
 
 
-def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
+def _micro(setup: Setup, requests: Requests, held: ServingMemory) -> Ints:
     """Numbers of requests of one microbatch on one device to look at."""
     stages, groups = setup.stages, setup.sharding.attention_data
     most = min(max(1, held.max_sequences // stages), _MOST)
@@ -221,7 +221,7 @@ def _micro(setup: Setup, requests: Requests, held: Memory) -> Ints:
 
 
 def _limit(
-    points: tuple[Point, ...],
+    points: tuple[OperatingPoint, ...],
     chosen: int,
     target: Target,
     requests: Requests,
@@ -248,7 +248,7 @@ def refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = 
     )
 
 
-def _does_not_fit(setup: Setup, held: Memory, requests: Requests) -> str:
+def _does_not_fit(setup: Setup, held: ServingMemory, requests: Requests) -> str:
     usable = format_capacity(held.usable_bytes)
     if held.free_bytes <= 0:
         needed = held.weights_bytes + held.activations_bytes
@@ -266,8 +266,8 @@ def _does_not_fit(setup: Setup, held: Memory, requests: Requests) -> str:
     )
 
 
-def _misses(server: _Server, points: tuple[Point, ...], target: Target) -> Refusal:
-    def excess(point: Point) -> float:
+def _misses(server: _Server, points: tuple[OperatingPoint, ...], target: Target) -> Refusal:
+    def excess(point: OperatingPoint) -> float:
         pairs = ((point.ttft_s, target.ttft_s), (point.tpot_s, target.tpot_s))
         return max(value / limit for value, limit in pairs if limit is not None) - 1
 
@@ -287,7 +287,7 @@ def _misses(server: _Server, points: tuple[Point, ...], target: Target) -> Refus
     )
 
 
-def _impossible(server: _Server, points: tuple[Point, ...], target: Target) -> str:
+def _impossible(server: _Server, points: tuple[OperatingPoint, ...], target: Target) -> str:
     """Why no run could meet the target; empty where one could, or where that is not proved.
 
     Of a pipeline nothing is proved: with fewer microbatches than stages the stage with most layers

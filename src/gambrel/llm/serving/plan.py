@@ -19,7 +19,7 @@ from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
 from gambrel.llm.serving.place import averaged, place
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
-from gambrel.llm.serving.records import Choice, Plan, Point, Refusal
+from gambrel.llm.serving.records import Choice, OperatingPoint, Plan, Refusal
 from gambrel.llm.serving.steps import Setup
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import ModelSpec
@@ -95,7 +95,7 @@ def plan(
     return search.plan(top)
 
 
-def pareto(points: Iterable[Point]) -> tuple[Point, ...]:
+def pareto(points: Iterable[OperatingPoint]) -> tuple[OperatingPoint, ...]:
     """Points that no other beats both per user and per device, fastest for the user first."""
     from gambrel.engine.pareto import least  # needs numpy, which reports do without
 

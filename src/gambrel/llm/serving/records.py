@@ -14,7 +14,7 @@ from gambrel.llm.sharding import Sharding
 from gambrel.views import Viewed, view
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class ServingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of one device.
 
     Attributes:
@@ -39,7 +39,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         return self.usable_bytes - self.weights_bytes - self.activations_bytes
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class OperatingPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One way to serve: a device, a layout, formats, and how many requests are in flight.
 
     Attributes:
@@ -80,7 +80,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     burst_ttft_s: float
     requests_per_s: float
     tokens_per_s: float
-    memory: Memory
+    memory: ServingMemory
     batch_limit: str = ""
     mean_of: tuple[str, ...] = ()
 
@@ -131,7 +131,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         prefill: The analysis of a prompt on one device.
     """
 
-    point: Point
+    point: OperatingPoint
     tpot: Estimate | None
     ttft: Estimate | None
     roofline_tpot_s: float | None
@@ -196,8 +196,8 @@ class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     max_devices: int
     prices: dict[str, float]
     best: tuple[Choice, ...]
-    pareto: tuple[Point, ...]
-    points: tuple[Point, ...]
+    pareto: tuple[OperatingPoint, ...]
+    points: tuple[OperatingPoint, ...]
     refused: tuple[Refusal, ...]
     assumptions: tuple[str, ...]
     would_fit: tuple[str, ...] = ()

@@ -28,12 +28,12 @@ from gambrel.llm.kv import kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
-from gambrel.llm.serving.records import Memory
+from gambrel.llm.serving.records import ServingMemory
 from gambrel.llm.serving.timing import Overhead, Prompts
 from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.spec import LayerGroup, ModelSpec
-from gambrel.llm.step import Step, decode, prefill, verify
+from gambrel.llm.step import ForwardPass, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
 from gambrel.runtimes import Service, runtime
@@ -88,7 +88,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     built: dict[Any, Workload]
     mix: EngineMix | None = None
 
-    def workload(self, step: Step, spec: ModelSpec | None = None) -> Workload:
+    def workload(self, step: ForwardPass, spec: ModelSpec | None = None) -> Workload:
         """The workload of the busiest device in a step; a model that drafts is whole on a stage."""
         sharding = self.sharding
         if spec is not None:
@@ -111,7 +111,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.built[key]
 
     def stage(
-        self, step: Step, sizes: Mapping[str, Sequence[int]], spec: ModelSpec | None = None
+        self, step: ForwardPass, sizes: Mapping[str, Sequence[int]], spec: ModelSpec | None = None
     ) -> Times:
         """Times of the busiest pipeline stage, at every size; symbols of the step are open."""
         workload = self.workload(symbolic(step, {k: v[0] for k, v in sizes.items()}), spec)
@@ -130,7 +130,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         expected = np.where(known, found.expected_time_s, found.roofline_time_s)
         return Times(expected, found.sol_time_s)
 
-    def speed_of_light(self, step: Step) -> Sol:
+    def speed_of_light(self, step: ForwardPass) -> Sol:
         """That of one stage in a step, with what it rests on."""
         return speed_of_light(self.workload(step), self.placed, self.settings)
 
@@ -197,7 +197,7 @@ def native(precisions: Precisions, device: Device) -> Precisions:
     return precisions
 
 
-def symbolic(step: Step, defaults: Mapping[str, int]) -> Step:
+def symbolic(step: ForwardPass, defaults: Mapping[str, int]) -> ForwardPass:
     """The step with the named sizes left open."""
     symbols = tuple(
         Symbol(name=name, default=max(value, 1), minimum=0 if name == "cached" else 1)
@@ -242,7 +242,7 @@ def decode_times(
     return found.times(1 / tokens_per_step(setup))
 
 
-def decode_step(setup: Setup, context: Dim, batch: int | str, source: int = 0) -> Step:
+def decode_step(setup: Setup, context: Dim, batch: int | str, source: int = 0) -> ForwardPass:
     """The model's own step: one token, or the check of those that were drafted."""
     speculation = setup.engine.speculation
     if speculation is None:
@@ -317,7 +317,7 @@ def swap_s(setup: Setup, tokens: int) -> float:
     return float(roofline.seconds(own, rate))
 
 
-def prompt_step(requests: Requests, batch: int | str = 1, most: int | None = None) -> Step:
+def prompt_step(requests: Requests, batch: int | str = 1, most: int | None = None) -> ForwardPass:
     """Prefill of whole prompts, or of the first ``most`` tokens of them, with their encoder."""
     new = min(requests.new_tokens, most or requests.new_tokens)
     step = prefill(batch, new, requests.cached_tokens, encode=requests.source_tokens > 0)
@@ -337,7 +337,7 @@ def _chunked(setup: Setup, requests: Requests) -> float:
     return seconds
 
 
-def memory(setup: Setup, requests: Requests) -> Memory:
+def memory(setup: Setup, requests: Requests) -> ServingMemory:
     """What one device holds, and how many requests fit beside it."""
     step = prompt_step(requests, most=setup.engine.step_tokens)
     workload = setup.workload(step)
@@ -358,7 +358,7 @@ def memory(setup: Setup, requests: Requests) -> Memory:
     activations = needs.activations_bytes * max(1, setup.engine.step_tokens // each)
     free = usable - needs.weights_bytes - activations
     fitting = int(free // cache) if cache and free > 0 and np.isfinite(free) else 0
-    return Memory(
+    return ServingMemory(
         capacity_bytes=capacity,
         usable_bytes=usable,
         weights_bytes=needs.weights_bytes,

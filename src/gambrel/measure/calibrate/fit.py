@@ -22,7 +22,7 @@ from gambrel.errors import CaptureError, InputError, MissingExtraError
 from gambrel.measure.calibrate.cases import Case, cases, random
 from gambrel.measure.calibrate.fresh import fresh_rows
 from gambrel.measure.calibrate.loops import Loop, loops, time_loops
-from gambrel.measure.calibrate.timing import POOL_BYTES, Clock, Kernel, Pool, time_kernels
+from gambrel.measure.calibrate.timing import POOL_BYTES, Clock, Pool, PreparedKernel, time_kernels
 from gambrel.measure.profile.points import RooflinePoint
 from gambrel.ops import Conventions, Cost, OpView, is_free
 from gambrel.workload import Workload
@@ -150,7 +150,7 @@ def _this_machine(progress: Progress | None) -> Device:
         return device
 
 
-def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[Kernel]:
+def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[PreparedKernel]:
     """Those cases that are one op each and that this version of torch can run."""
     found = []
     for case in listed:
@@ -161,7 +161,7 @@ def _kernels(listed: Iterable[Case], pool: Pool, roofs: Roofs) -> list[Kernel]:
             if row is not None:
                 case.run(*sets[0])
                 found.append(
-                    Kernel(
+                    PreparedKernel(
                         case=case,
                         sets=sets,
                         key=row[0],

@@ -76,7 +76,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class PreparedKernel:
     """A case that is one op, ready to run.
 
     Attributes:
@@ -112,7 +112,7 @@ class Kernel:
 
 
 def time_kernels(
-    kernels: Sequence[Kernel],
+    kernels: Sequence[PreparedKernel],
     clock: Clock = time.perf_counter,
     said: Callable[[int, int], None] = lambda *_: None,
 ) -> None:
@@ -139,7 +139,7 @@ def time_kernels(
     _warn_unsteady(kernels)
 
 
-def _layers(kernels: Sequence[Kernel], drawn: random.Random) -> list[list[Kernel]]:
+def _layers(kernels: Sequence[PreparedKernel], drawn: random.Random) -> list[list[PreparedKernel]]:
     """Kernels of like size, in a random order."""
     width = math.log(_LIKE)
     order = sorted(kernels, key=lambda k: math.log(k.roofline_s or 1e-9) + drawn.gauss(0, width))
@@ -149,7 +149,7 @@ def _layers(kernels: Sequence[Kernel], drawn: random.Random) -> list[list[Kernel
     return layers
 
 
-def _once(kernel: Kernel, turn: int, clock: Clock, *, kept: bool) -> Any:
+def _once(kernel: PreparedKernel, turn: int, clock: Clock, *, kept: bool) -> Any:
     values = kernel.sets[turn % len(kernel.sets)]
     for value in values[: len(kernel.case.inputs)]:
         if value.is_floating_point():
@@ -173,7 +173,7 @@ def _faulted_bytes() -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_minflt * resource.getpagesize())
 
 
-def _warn_unsteady(kernels: Sequence[Kernel]) -> None:
+def _warn_unsteady(kernels: Sequence[PreparedKernel]) -> None:
     unsteady = sum(_spread(k.seen) > _UNSTEADY for k in kernels)
     if unsteady > _MANY * len(kernels):
         warnings.warn(

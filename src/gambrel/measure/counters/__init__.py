@@ -1,6 +1,6 @@
 """Hardware counters of Linux: measured FLOP and bytes of a call, or what is missing for them."""
 
-from gambrel.measure.counters.events import Event, Unavailable, find
-from gambrel.measure.counters.reading import Counted, count
+from gambrel.measure.counters.events import CounterEvent, Unavailable, find
+from gambrel.measure.counters.reading import CounterReading, count
 
-__all__ = ["Counted", "Event", "Unavailable", "count", "find"]
+__all__ = ["CounterEvent", "CounterReading", "Unavailable", "count", "find"]

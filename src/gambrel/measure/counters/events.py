@@ -41,7 +41,7 @@ _AMD_CONFIG: Final = 0x0F03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class CounterEvent:
     """One counter.
 
     Attributes:
@@ -78,7 +78,7 @@ class Unavailable:
 
 def find(
     sources: Path = SOURCES, cpuinfo: Path = CPUINFO, paranoid: Path = PARANOID
-) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Unavailable, ...]]:
+) -> tuple[tuple[CounterEvent, ...], tuple[CounterEvent, ...], tuple[Unavailable, ...]]:
     """Counters for FLOP, counters for bytes, and what is missing.
 
     Args:
@@ -103,7 +103,7 @@ def find(
     )
 
 
-def _flop_events(sources: Path, cpuinfo: Path) -> tuple[Event, ...] | str:
+def _flop_events(sources: Path, cpuinfo: Path) -> tuple[CounterEvent, ...] | str:
     kind = _number(sources / "cpu" / "type") or _number(sources / "cpu_core" / "type")
     text = text_of(cpuinfo)
     if kind is None:
@@ -111,7 +111,7 @@ def _flop_events(sources: Path, cpuinfo: Path) -> tuple[Event, ...] | str:
         return f"the kernel lists no performance-monitoring unit of the processor{guest}"
     if "GenuineIntel" in text:
         return tuple(
-            Event(
+            CounterEvent(
                 name=f"fp_arith_inst_retired {mask:#04x}",
                 kind=kind,
                 config=_INTEL_EVENT | mask << 8,
@@ -121,11 +121,11 @@ def _flop_events(sources: Path, cpuinfo: Path) -> tuple[Event, ...] | str:
         )
     if "AuthenticAMD" in text:
         name = "retired SSE and AVX FLOP"
-        return (Event(name=name, kind=kind, config=_AMD_CONFIG, factor=1.0),)
+        return (CounterEvent(name=name, kind=kind, config=_AMD_CONFIG, factor=1.0),)
     return "no counter of FLOP is known for this processor (known: Intel, AMD Zen)"
 
 
-def _byte_events(sources: Path, paranoid: Path) -> tuple[Event, ...] | str:
+def _byte_events(sources: Path, paranoid: Path) -> tuple[CounterEvent, ...] | str:
     boxes = sorted(p for p in sources.iterdir() if p.name.startswith("uncore_imc"))
     found = tuple(event for box in boxes for event in _box(box))
     if not found:
@@ -139,7 +139,7 @@ def _byte_events(sources: Path, paranoid: Path) -> tuple[Event, ...] | str:
     return found
 
 
-def _box(box: Path) -> Iterator[Event]:
+def _box(box: Path) -> Iterator[CounterEvent]:
     kind = _number(box / "type")
     cpus = re.match(r"\d+", text_of(box / "cpumask"))
     if kind is None or cpus is None:
@@ -149,7 +149,7 @@ def _box(box: Path) -> Iterator[Event]:
         if "event" not in fields:
             continue
         config = int(fields["event"], 16) | int(fields.get("umask", "0x0"), 16) << 8
-        yield Event(
+        yield CounterEvent(
             name=f"{box.name} {name}",
             kind=kind,
             config=config,

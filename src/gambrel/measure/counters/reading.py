@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.measure.counters.events import Event, Unavailable, find
+from gambrel.measure.counters.events import CounterEvent, Unavailable, find
 
 #: Number of the system call perf_event_open. Source: the kernel's tables of system calls.
 _CALLS: Final = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}
@@ -27,10 +27,10 @@ _TIMES: Final = 0b11
 _USER_ONLY: Final = 1 << 5 | 1 << 6
 
 #: Opens a counter: (event, thread or -1) → file descriptor.
-Open = Callable[[Event, int], int]
+Open = Callable[[CounterEvent, int], int]
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class CounterReading(msgspec.Struct, frozen=True, kw_only=True):
     """What counters saw of some calls, for one of them.
 
     Attributes:
@@ -49,9 +49,10 @@ def count(
     call: Callable[[], Any],
     times: int = 1,
     *,
-    found: tuple[tuple[Event, ...], tuple[Event, ...], tuple[Unavailable, ...]] | None = None,
+    found: tuple[tuple[CounterEvent, ...], tuple[CounterEvent, ...], tuple[Unavailable, ...]]
+    | None = None,
     opened: Open | None = None,
-) -> Counted:
+) -> CounterReading:
     """Runs a call under counters.
 
     Args:
@@ -64,7 +65,7 @@ def count(
     said = [str(m) for m in missing]
     open_ = _open if opened is None else opened
     groups = (("FLOP", flops), ("bytes", traffic))
-    counters: dict[str, list[tuple[Event, int]]] = {}
+    counters: dict[str, list[tuple[CounterEvent, int]]] = {}
     try:
         for what, events in groups:
             try:
@@ -72,7 +73,7 @@ def count(
             except OSError as error:
                 said.append(f"{what}: {_explained(error)}")
         if not any(counters.values()):
-            return Counted(missing=tuple(said))
+            return CounterReading(missing=tuple(said))
         before = _sums(counters)
         for _ in range(times):
             call()
@@ -82,12 +83,14 @@ def count(
             for _, descriptor in pairs:
                 os.close(descriptor)
     used = {what: (after[what] - before[what]) / times for what, c in counters.items() if c}
-    return Counted(flops=used.get("FLOP"), traffic_bytes=used.get("bytes"), missing=tuple(said))
+    return CounterReading(
+        flops=used.get("FLOP"), traffic_bytes=used.get("bytes"), missing=tuple(said)
+    )
 
 
-def _open_all(events: Iterable[Event], open_: Open) -> list[tuple[Event, int]]:
+def _open_all(events: Iterable[CounterEvent], open_: Open) -> list[tuple[CounterEvent, int]]:
     """All counters, each for every thread of this process; none where one cannot be opened."""
-    found: list[tuple[Event, int]] = []
+    found: list[tuple[CounterEvent, int]] = []
     try:
         for event in events:
             for thread in (-1,) if event.cpu is not None else _threads():
@@ -107,7 +110,7 @@ def _threads() -> list[int]:
         return [0]
 
 
-def _sums(counters: dict[str, list[tuple[Event, int]]]) -> dict[str, float]:
+def _sums(counters: dict[str, list[tuple[CounterEvent, int]]]) -> dict[str, float]:
     return {
         what: sum(event.factor * _read(descriptor) for event, descriptor in pairs)
         for what, pairs in counters.items()
@@ -120,7 +123,7 @@ def _read(descriptor: int) -> float:
     return value * enabled / running if running else 0.0
 
 
-def _open(event: Event, thread: int) -> int:
+def _open(event: CounterEvent, thread: int) -> int:
     number = _CALLS.get(platform.machine())
     if number is None or platform.system() != "Linux":
         raise OSError(errno.ENOSYS, f"no perf events on {platform.system()} {platform.machine()}")

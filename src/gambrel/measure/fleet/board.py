@@ -5,8 +5,6 @@ NVIDIA's library is asked through nvidia-ml-py where that is installed, else the
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from statistics import median
@@ -14,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gambrel.measure.gpu.telemetry import number_of, smi
 from gambrel.units import format_si
 
 #: Bit → reason for which the driver lowers clocks: nvmlClocksEventReasons of NVML 13
@@ -29,8 +28,6 @@ REASONS: Final = {
 }
 #: Those that a healthy board in a healthy chassis does not show.
 FAULTS: Final = ("hardware slowdown", "hardware thermal slowdown", "power brake")
-#: Seconds that nvidia-smi may take.
-_PATIENCE_S: Final = 5.0
 #: What nvidia-smi is asked for, in the order of the fields; ``clocks_throttle_reasons`` is the name
 #: that drivers before 535 know, and later ones still take.
 _QUERY: Final = (
@@ -153,7 +150,7 @@ def parsed(said: str) -> BoardState | None:
     mask = None
     with suppress(ValueError):
         mask = int(reasons, 16)
-    return _state([_number(cell) for cell in numbers], 1e6, 1.0, mask)
+    return _state([number_of(cell) for cell in numbers], 1e6, 1.0, mask)
 
 
 def _state(
@@ -177,29 +174,9 @@ def _state(
     return found or None
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _by_command(name: str) -> BoardState | None:
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return None
-    query = f"--query-gpu={','.join(_QUERY)}"
-    try:
-        said = subprocess.run(
-            [command, f"--id={name}", query, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return parsed(said)
+    said = smi(name, ",".join(_QUERY))
+    return None if said is None else parsed(said)
 
 
 def _by_library(name: str) -> BoardState | None:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from gambrel import roofline
 from gambrel.errors import require
 from gambrel.measure.fleet.records import FleetFigure
-from gambrel.measure.stats import Figure, over_rounds
+from gambrel.measure.stats import SampledRate, over_rounds
 
 T = TypeVar("T")
 #: Bytes that are reduced at once: beyond what latency rules.
@@ -109,7 +109,7 @@ def _timed(data: Any, seconds: float, backend: str) -> FleetFigure:
 
 
 def _figure(name: str, rates: Sequence[float]) -> FleetFigure:
-    whole = over_rounds([Figure(value=rate, median=rate, samples=1) for rate in rates])
+    whole = over_rounds([SampledRate(value=rate, median=rate, samples=1) for rate in rates])
     return FleetFigure(name=name, value=whole.value, unit="B/s", spread=whole.spread)
 
 

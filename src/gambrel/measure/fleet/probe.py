@@ -20,7 +20,7 @@ from gambrel.measure.fleet.links import next_gpu
 from gambrel.measure.fleet.records import Checkup, FleetFigure
 from gambrel.measure.fleet.shares import ThreadTimes
 from gambrel.measure.machine import load, this_machine
-from gambrel.measure.stats import Figure, over_rounds
+from gambrel.measure.stats import SampledRate, over_rounds
 
 #: Side of the matrices: 3 x 256 KiB, in reach of the L2 of a core; a millisecond at 30 GFLOP/s.
 _SIDE: Final = 256
@@ -160,7 +160,7 @@ def _rate(
         began = effort.clock()
         run()
         rates.append(roofline.rate(work, max(effort.clock() - began, 1e-9)))
-    whole = over_rounds([Figure(value=rate, median=rate, samples=1) for rate in rates])
+    whole = over_rounds([SampledRate(value=rate, median=rate, samples=1) for rate in rates])
     return FleetFigure(name=name, value=whole.value, unit=unit, spread=whole.spread)
 
 

@@ -18,10 +18,10 @@ import msgspec
 
 from gambrel.engine.executors import client_of
 from gambrel.errors import InputError, require
-from gambrel.measure.fleet.again import Key, confirmed, key_of
 from gambrel.measure.fleet.neighbours import Remote, linked
 from gambrel.measure.fleet.probe import FleetEffort, checkup, clocks, devices_here
 from gambrel.measure.fleet.records import Checkup
+from gambrel.measure.fleet.retest import Key, confirmed, key_of
 
 #: Called with what is done, all of it, and the last one's name.
 Told: TypeAlias = Callable[[int, int, str], None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gambrel.measure.gpu.engines import FORMATS
-from gambrel.measure.gpu.tasks import Task, Way
+from gambrel.measure.gpu.tasks import GpuTask, TaskVariant
 from gambrel.measure.gpu.timing import Bench, Call
 
 #: Sides of the square products. All are multiples of 256: tiles are filled, rows aligned.
@@ -33,13 +33,13 @@ _TORCH: Final = {
 Prepare = Callable[[Bench, int], Call]
 
 
-def products(bench: Bench) -> Iterator[Task]:
+def products(bench: Bench) -> Iterator[GpuTask]:
     """One task a format that the device has; fp8 has two."""
     for dtype in FORMATS:
         engine = bench.engines[dtype][0]
         if engine:
             for mix, ways in _kinds(dtype):
-                yield Task(
+                yield GpuTask(
                     resource=engine,
                     mix=mix,
                     dtype=dtype,
@@ -74,9 +74,9 @@ def _kinds(dtype: str) -> list[tuple[str, list[tuple[str, Prepare]]]]:
 _LAYOUTS: Final = (("second operand by columns", True), ("both by rows", False))
 
 
-def _way(bench: Bench, dtype: str, layout: str, prepare: Prepare, side: int) -> Way:
+def _way(bench: Bench, dtype: str, layout: str, prepare: Prepare, side: int) -> TaskVariant:
     operand, result = _BYTES[dtype]
-    return Way(
+    return TaskVariant(
         note=f"square product of side {side}, {layout}",
         work=2.0 * side**3,
         # Random numbers are drawn in fp32 for formats of one byte.

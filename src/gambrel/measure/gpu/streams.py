@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from gambrel.measure.gpu.tasks import Task, Way
+from gambrel.measure.gpu.tasks import GpuTask, TaskVariant
 from gambrel.measure.gpu.timing import Bench, Call
 
 #: How often the kernels of the L2 go over the same data in one call.
@@ -18,7 +18,7 @@ _TRANSFER: Final = 256 << 20
 Make = Callable[[Bench, int], Call]
 
 
-def tasks(bench: Bench) -> Iterator[Task]:
+def tasks(bench: Bench) -> Iterator[GpuTask]:
     """Streams through memory, reads and updates inside the L2, transfers."""
     yield from memory(bench)
     yield from level2(bench)
@@ -43,7 +43,7 @@ def _random(bench: Bench, size: int) -> Any:
     return torch.rand(size // 4, device=bench.device, dtype=torch.float32)
 
 
-def memory(bench: Bench) -> Iterator[Task]:
+def memory(bench: Bench) -> Iterator[GpuTask]:
     """Read, copy and triad, each in the ways that torch has, at several sizes."""
     kinds: tuple[tuple[str, tuple[tuple[str, int, Make], ...]], ...] = (
         ("read", (("a sum", 1, _sum), ("a dot product", 2, _dot))),
@@ -51,7 +51,7 @@ def memory(bench: Bench) -> Iterator[Task]:
         ("triad", (("a = b + 0.5 * c", 3, _triad),)),
     )
     for mix, made in kinds:
-        yield Task(
+        yield GpuTask(
             resource="DRAM",
             mix=mix,
             unit="B/s",
@@ -63,8 +63,10 @@ def memory(bench: Bench) -> Iterator[Task]:
         )
 
 
-def _way(bench: Bench, note: str, arrays: int, make: Make, size: int, times: int = 1) -> Way:
-    return Way(
+def _way(
+    bench: Bench, note: str, arrays: int, make: Make, size: int, times: int = 1
+) -> TaskVariant:
+    return TaskVariant(
         note=note,
         work=float(arrays * size * times),
         holds_bytes=size if times > 1 else arrays * size,
@@ -106,7 +108,7 @@ def _triad(bench: Bench, size: int) -> Call:
     return lambda: torch.add(b, c, alpha=0.5, out=a)
 
 
-def level2(bench: Bench) -> Iterator[Task]:
+def level2(bench: Bench) -> Iterator[GpuTask]:
     """One kernel that reads the same data again and again, and updates in one graph of kernels."""
     if not bench.level2_bytes:
         return
@@ -117,7 +119,7 @@ def level2(bench: Bench) -> Iterator[Task]:
     if bench.repeated is not None:
         kinds.append(("update", "kernels one after another: their starts are in it", 2, _updated))
     for mix, note, moved, make in kinds:
-        yield Task(
+        yield GpuTask(
             resource="L2",
             mix=mix,
             unit="B/s",
@@ -141,12 +143,12 @@ def _updated(bench: Bench, size: int) -> Call:
     return bench.repeated(lambda: a.neg_(), _TIMES)
 
 
-def transfers(bench: Bench) -> Iterator[Task]:
+def transfers(bench: Bench) -> Iterator[GpuTask]:
     """The link to the host, each way."""
     size = min(bench.stream_bytes[0], _TRANSFER)
     for mix, make in (("to device", _to_device), ("from device", _from_device)):
         way = _way(bench, "pinned memory", 1, make, size)
-        yield Task(resource="host link", mix=mix, unit="B/s", ways=(way,))
+        yield GpuTask(resource="host link", mix=mix, unit="B/s", ways=(way,))
 
 
 def _to_device(bench: Bench, size: int) -> Call:

@@ -12,7 +12,7 @@ from gambrel.measure.gpu import precision
 from gambrel.measure.gpu.telemetry import Reading, middle, watched
 from gambrel.measure.gpu.timing import Bench, Call, for_seconds, settle
 from gambrel.measure.records import Measurement
-from gambrel.measure.stats import Figure, best_of, figure
+from gambrel.measure.stats import SampledRate, best_of, figure
 
 #: What a device or a library says that cannot do something; torch uses all of these.
 FAILURES: Final = (
@@ -30,7 +30,7 @@ _LEAST: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class TaskVariant:
     """One way to attain a figure.
 
     Attributes:
@@ -49,7 +49,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class GpuTask:
     """Something to measure.
 
     Attributes:
@@ -65,7 +65,7 @@ class Task:
     resource: str
     mix: str
     unit: str
-    ways: tuple[Way, ...]
+    ways: tuple[TaskVariant, ...]
     dtype: str = ""
     sustained: bool = False
     note: str = ""
@@ -74,7 +74,7 @@ class Task:
         return f"{self.dtype or self.resource} {self.mix}"
 
 
-def run(bench: Bench, task: Task, effort: Mapping[str, int]) -> Iterator[Measurement]:
+def run(bench: Bench, task: GpuTask, effort: Mapping[str, int]) -> Iterator[Measurement]:
     """The figures of a task: the best of its ways, and what that sustains.
 
     Raises:
@@ -85,7 +85,7 @@ def run(bench: Bench, task: Task, effort: Mapping[str, int]) -> Iterator[Measure
     tried, reasons = _tried(bench, task)
     if not tried:
         raise RuntimeError(reasons[0] if reasons else "out of memory at the smallest size")
-    best: tuple[Figure, Way] | None = None
+    best: tuple[SampledRate, TaskVariant] | None = None
     for way in tried[: bench.finalists]:
         call = way.prepare()
         settle(bench, call)
@@ -101,7 +101,7 @@ def run(bench: Bench, task: Task, effort: Mapping[str, int]) -> Iterator[Measure
         yield _sustained(bench, task, best[1])
 
 
-def _formats_checked(bench: Bench, task: Task) -> None:
+def _formats_checked(bench: Bench, task: GpuTask) -> None:
     """TF32 is on where it is asked for, and for nothing else: a product tells."""
     precision.allow_tf32(task.dtype == "tf32")
     if task.dtype not in {"fp32", "tf32"}:
@@ -113,9 +113,9 @@ def _formats_checked(bench: Bench, task: Task) -> None:
         raise RuntimeError("products stay exact fp32: this device or its library has no TF32")
 
 
-def _tried(bench: Bench, task: Task) -> tuple[list[Way], list[str]]:
+def _tried(bench: Bench, task: GpuTask) -> tuple[list[TaskVariant], list[str]]:
     """The ways that work, the fastest first, and why others do not."""
-    rates: list[tuple[float, Way]] = []
+    rates: list[tuple[float, TaskVariant]] = []
     reasons: list[str] = []
     for way in task.ways:
         fastest = max((rate for rate, _ in rates), default=0.0)
@@ -130,7 +130,7 @@ def _tried(bench: Bench, task: Task) -> tuple[list[Way], list[str]]:
     return [way for _, way in sorted(rates, key=lambda r: -r[0])], reasons
 
 
-def _short(bench: Bench, way: Way) -> float:
+def _short(bench: Bench, way: TaskVariant) -> float:
     call = way.prepare()
     bench.timed(call, 1)  # loads the kernel, chooses the algorithm
     (one,) = bench.timed(call, 1)
@@ -153,26 +153,26 @@ def still_there(bench: Bench, what: str) -> None:
         ) from None
 
 
-def _round(bench: Bench, call: Call, way: Way, steps: int) -> Figure:
+def _round(bench: Bench, call: Call, way: TaskVariant, steps: int) -> SampledRate:
     (one,) = bench.timed(call, 1)
     count = min(steps, max(_LEAST, int(bench.round_s / one)))
     return figure(bench.timed(call, count), way.work)
 
 
-def _sustained(bench: Bench, task: Task, way: Way) -> Measurement:
+def _sustained(bench: Bench, task: GpuTask, way: TaskVariant) -> Measurement:
     call = way.prepare()
     bench.timed(call, 1)  # the clocks have settled with the calls before
     with watched(bench.reading) as seen:
         times = for_seconds(bench, call, bench.sustained_s)
     found = figure(times, way.work)
-    kept = Figure(value=found.median, median=found.median, samples=found.samples)
+    kept = SampledRate(value=found.median, median=found.median, samples=found.samples)
     return _record(task, way, kept, suffix=" sustained", seen=seen)
 
 
 def _record(
-    task: Task,
-    way: Way,
-    found: Figure,
+    task: GpuTask,
+    way: TaskVariant,
+    found: SampledRate,
     *,
     rounds: int = 1,
     suffix: str = "",

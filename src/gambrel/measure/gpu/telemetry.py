@@ -90,29 +90,36 @@ def _asked(question: str, index: int) -> float | None:
 
 
 def _by_smi(uuid: str) -> Reading | None:
-    found = shutil.which("nvidia-smi")
-    if found is None or not uuid:
+    if not uuid:
         return None
-    name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-    command = [found, f"--id={name}", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    said = smi(uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}", _QUERY)
+    return None if said is None else parse(said)
+
+
+def smi(device: str, query: str) -> str | None:
+    """What nvidia-smi answers to a query of a device; None where it does not."""
+    found = shutil.which("nvidia-smi")
+    if found is None:
+        return None
+    command = [found, f"--id={device}", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(
+        return subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return parse(said)
 
 
 def parse(said: str) -> Reading | None:
     """What nvidia-smi answers: ``"1755, 689.12, 61"``; ``[N/A]`` is unknown."""
-    cells = [_number(cell) for cell in said.strip().partition("\n")[0].split(",")]
+    cells = [number_of(cell) for cell in said.strip().partition("\n")[0].split(",")]
     clock, power, celsius = (*cells, None, None, None)[:3]
     reading = Reading(clock_hz=clock * 1e6 if clock else None, power_w=power, celsius=celsius)
     return reading if reading else None
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """A cell of nvidia-smi's answer; None for ``[N/A]``."""
     try:
         return float(text)
     except ValueError:

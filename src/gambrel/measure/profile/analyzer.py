@@ -18,7 +18,7 @@ from gambrel.analysis.result import Analysis, OpResult
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.capture.torch import capture
-from gambrel.device.model import Device, Kind
+from gambrel.device.model import CeilingKind, Device
 from gambrel.errors import DeviceError, InputError, MissingExtraError
 from gambrel.measure.counters import count
 from gambrel.measure.gpu.precision import tf32_allowed
@@ -30,7 +30,7 @@ from gambrel.measure.profile.memory import others_on, peak_of
 from gambrel.measure.profile.modules import ModulePoint, modules
 from gambrel.measure.profile.points import RooflinePoint, Totals, points, steady, totals
 from gambrel.measure.profile.published import with_published
-from gambrel.measure.profile.record import Comparison, Profile, to_json
+from gambrel.measure.profile.record import Profile, ProfileComparison, to_json
 from gambrel.measure.profile.rows import as_run, join_name, rows_of
 from gambrel.measure.profile.run import (
     Runs,
@@ -50,7 +50,7 @@ from gambrel.report.options import Options
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from gambrel.report.chart import Chart
+    from gambrel.report.chart import RooflineChart
     from gambrel.workload import Workload
 
 
@@ -225,7 +225,7 @@ class RooflineAnalyzer:
         """The ops with their times as a ``pandas.DataFrame``, base SI units."""
         return Profiled(profile=self.record).to_dataframe()
 
-    def compare(self, top: int = 10) -> Comparison:
+    def compare(self, top: int = 10) -> ProfileComparison:
         """Prints measured beside expected and roofline times, op by op and in total.
 
         Args:
@@ -235,7 +235,7 @@ class RooflineAnalyzer:
             The same as data; as a string it is what was printed.
         """
         self._done()
-        compared = Comparison(points=tuple(self.results))
+        compared = ProfileComparison(points=tuple(self.results))
         print(compared.text(top))
         return compared
 
@@ -263,7 +263,7 @@ class RooflineAnalyzer:
         rows = rows_of_profile(analysis.workload, self.results, analysis.hardware)
         return save_probed(name, fit_rows(analysis.hardware, rows, "a profile"))
 
-    def chart(self, title: str | None = None) -> Chart:
+    def chart(self, title: str | None = None) -> RooflineChart:
         """What every renderer draws: roofs, and each row at its measured rate."""
         from gambrel.report.profile_chart import chart_of_profile
 
@@ -405,7 +405,7 @@ class RooflineAnalyzer:
 def _is_measured(device: Device) -> bool:
     """Whether its compute roofs are what was attained here, not what a maker publishes."""
     kinds = {ceiling.kind for ceiling in device.ceilings}
-    return kinds == {Kind.MEASURED}
+    return kinds == {CeilingKind.MEASURED}
 
 
 def _check_device(name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gambrel.measure.profile.join import Call, short_name
+from gambrel.measure.profile.join import ProfiledCall, short_name
 
 #: Marks a step in the profiler's record.
 STEP: Final = "gambrel.step"
@@ -38,7 +38,7 @@ class DeviceTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ProfiledStep:
     """One profiled step.
 
     Attributes:
@@ -46,11 +46,11 @@ class Step:
         device: What the device did; None on a CPU.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[ProfiledCall, ...]
     device: DeviceTime | None = None
 
 
-def steps_of(events: Iterable[Any], *, gpu: bool) -> list[Step]:
+def steps_of(events: Iterable[Any], *, gpu: bool) -> list[ProfiledStep]:
     """The steps of a record.
 
     Backward runs in a thread of its own where a GPU is at work: calls of other threads belong to
@@ -71,7 +71,7 @@ def steps_of(events: Iterable[Any], *, gpu: bool) -> list[Step]:
     )
     roots = [sorted([*m.cpu_children, *_within(m, others)], key=_start) for m in marks]
     if not gpu:
-        return [Step(calls=tuple(_call(r, _host_s) for r in found)) for found in roots]
+        return [ProfiledStep(calls=tuple(_call(r, _host_s) for r in found)) for found in roots]
     kernels = _kernels(every, host)
     return [
         _on_device(found, _within(mark, kernels, at=_middle))
@@ -79,7 +79,7 @@ def steps_of(events: Iterable[Any], *, gpu: bool) -> list[Step]:
     ]
 
 
-def _on_device(roots: Sequence[Any], kernels: Sequence[Any]) -> Step:
+def _on_device(roots: Sequence[Any], kernels: Sequence[Any]) -> ProfiledStep:
     """A step whose calls take the time of their kernels; those of no call stand for themselves."""
     started = Counter(kernel for root in roots for kernel in _started(root))
     loose = []
@@ -88,10 +88,12 @@ def _on_device(roots: Sequence[Any], kernels: Sequence[Any]) -> Step:
         if started[key] > 0:
             started[key] -= 1
         else:
-            loose.append((_start(kernel), Call(name=kernel.name, time_s=_length(kernel) * 1e-6)))
+            loose.append(
+                (_start(kernel), ProfiledCall(name=kernel.name, time_s=_length(kernel) * 1e-6))
+            )
     calls = [(_start(root), _call(root, _own_kernels_s, add=True)) for root in roots]
     ordered = sorted([*calls, *loose], key=lambda pair: pair[0])
-    return Step(calls=tuple(c for _, c in ordered), device=device_time(kernels))
+    return ProfiledStep(calls=tuple(c for _, c in ordered), device=device_time(kernels))
 
 
 def device_time(kernels: Sequence[Any]) -> DeviceTime:
@@ -163,13 +165,13 @@ def _within(mark: Any, events: Iterable[Any], at: Callable[[Any], float] = _star
     return [e for e in events if begin <= at(e) < end]
 
 
-def _call(event: Any, seconds: Callable[[Any], float], *, add: bool = False) -> Call:
+def _call(event: Any, seconds: Callable[[Any], float], *, add: bool = False) -> ProfiledCall:
     """A call with those inside; with ``add`` the seconds are its own beside theirs."""
     inside = tuple(_call(c, seconds, add=add) for c in sorted(event.cpu_children, key=_start))
     time_s = seconds(event) + (sum(c.time_s for c in inside) if add else 0.0)
     if add and any(_GRAPH in c.name for c in inside):
-        inside += tuple(Call(name=k.name, time_s=k.duration * 1e-6) for k in _own(event))
-    return Call(name=short_name(event.name), time_s=time_s, children=inside)
+        inside += tuple(ProfiledCall(name=k.name, time_s=k.duration * 1e-6) for k in _own(event))
+    return ProfiledCall(name=short_name(event.name), time_s=time_s, children=inside)
 
 
 def _host_s(event: Any) -> float:

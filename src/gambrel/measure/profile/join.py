@@ -21,7 +21,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ProfiledCall:
     """A call that a profiler saw.
 
     Attributes:
@@ -32,11 +32,11 @@ class Call:
 
     name: str
     time_s: float
-    children: tuple[Call, ...] = ()
+    children: tuple[ProfiledCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinedCalls:
     """The calls of one step and the ops that they are.
 
     Attributes:
@@ -105,7 +105,7 @@ def same(name: str) -> str:
     return _SAME.get(name, name)
 
 
-def join(calls: Sequence[Call], ops: Sequence[str], *, device: bool = False) -> Joined:
+def join(calls: Sequence[ProfiledCall], ops: Sequence[str], *, device: bool = False) -> JoinedCalls:
     """Finds the time of each op.
 
     Args:
@@ -122,11 +122,13 @@ def join(calls: Sequence[Call], ops: Sequence[str], *, device: bool = False) -> 
     unmatched = tuple((f.name, f.time_s) for i, f in enumerate(found) if i not in known)
     attributed = sum(f.time_s for f in found)
     whole = sum(call.time_s for call in calls)
-    return Joined(times_s=tuple(times), unmatched=unmatched, other_s=max(0.0, whole - attributed))
+    return JoinedCalls(
+        times_s=tuple(times), unmatched=unmatched, other_s=max(0.0, whole - attributed)
+    )
 
 
 def wholes(
-    calls: Sequence[Call], ops: Sequence[str], *, device: bool = False
+    calls: Sequence[ProfiledCall], ops: Sequence[str], *, device: bool = False
 ) -> tuple[tuple[tuple[int, ...], str], ...]:
     """Ops that ran as one call of another name: their positions, and that name.
 
@@ -167,7 +169,7 @@ class _Found:
 
 
 def _matched(
-    calls: Sequence[Call], ops: Sequence[str], device: bool
+    calls: Sequence[ProfiledCall], ops: Sequence[str], device: bool
 ) -> tuple[list[_Found], list[tuple[int, int]]]:
     """The calls that are ops or take their place, and pairs of positions of calls and ops."""
     names = tuple(map(same, ops))
@@ -177,7 +179,7 @@ def _matched(
     return found, [(places[at], to) for at, to in pairs]
 
 
-def _frontier(calls: Sequence[Call], names: Set[str], device: bool) -> Iterator[_Found]:
+def _frontier(calls: Sequence[ProfiledCall], names: Set[str], device: bool) -> Iterator[_Found]:
     """The outermost calls that are named like an op, with the wrappers that hold only them.
 
     What a wrapper does besides (checking arguments, making views) is part of what the op costs.
@@ -199,7 +201,7 @@ def _frontier(calls: Sequence[Call], names: Set[str], device: bool) -> Iterator[
             yield _Found(_inner_name(call), call.time_s, known=False)
 
 
-def _inner_name(call: Call) -> str:
+def _inner_name(call: ProfiledCall) -> str:
     """The name of a call below what autograd puts around it."""
     while _AUTOGRAD.search(call.name) and call.children:
         call = max(call.children, key=lambda c: c.time_s)

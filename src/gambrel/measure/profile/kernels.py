@@ -16,7 +16,7 @@ from typing import Final
 
 from gambrel.analysis.result import OpResult
 from gambrel.analysis.roofs import Roofs
-from gambrel.measure.profile.join import Call, Joined, matches
+from gambrel.measure.profile.join import JoinedCalls, ProfiledCall, matches
 from gambrel.measure.profile.rows import join_name, merged
 
 #: The kernel's own name within what the profiler says: without the graph's number.
@@ -59,7 +59,7 @@ def fused_name(name: str) -> str:
     return found.group(1) if found else ""
 
 
-def kernels_of(calls: Sequence[Call], ops: frozenset[str]) -> Iterator[Call]:
+def kernels_of(calls: Sequence[ProfiledCall], ops: frozenset[str]) -> Iterator[ProfiledCall]:
     """The kernels of a step: fused ones, and calls that are named like an op.
 
     Args:
@@ -114,12 +114,12 @@ def _nearest(
 
 
 def join_kernels(
-    steps: Sequence[Sequence[Call]],
+    steps: Sequence[Sequence[ProfiledCall]],
     ops: Sequence[OpResult],
     roofs: Roofs,
     *,
     device: bool = False,
-) -> tuple[tuple[OpResult, ...], tuple[Joined, ...], tuple[int, ...]]:
+) -> tuple[tuple[OpResult, ...], tuple[JoinedCalls, ...], tuple[int, ...]]:
     """One row a kernel, with its time in each step.
 
     Args:
@@ -158,12 +158,12 @@ def _row(name: str, parts: Sequence[OpResult], roofs: Roofs) -> OpResult:
 
 
 def _times(
-    calls: Sequence[Call],
-    kernels: Sequence[Call],
+    calls: Sequence[ProfiledCall],
+    kernels: Sequence[ProfiledCall],
     owned: Sequence[Sequence[int]],
     without: int,
     device: bool,
-) -> Joined:
+) -> JoinedCalls:
     times = tuple(k.time_s for k, members in zip(kernels, owned, strict=True) if members)
     unmatched = tuple(
         (fused_name(k.name) or k.name, k.time_s)
@@ -173,4 +173,4 @@ def _times(
     other = max(0.0, sum(call.time_s for call in calls) - sum(k.time_s for k in kernels))
     if device and other > _EQUAL_S:
         unmatched, other = (*unmatched, ("other kernels", other)), 0.0
-    return Joined(times_s=(*times, *[None] * without), unmatched=unmatched, other_s=other)
+    return JoinedCalls(times_s=(*times, *[None] * without), unmatched=unmatched, other_s=other)

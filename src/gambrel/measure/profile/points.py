@@ -11,8 +11,8 @@ import msgspec
 
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device
-from gambrel.measure.profile import on_gpu, served
-from gambrel.measure.profile.join import Joined
+from gambrel.measure.profile import memory_level, on_gpu
+from gambrel.measure.profile.join import JoinedCalls
 from gambrel.measure.profile.run import Runs
 
 #: Above this a utilization is not noise of the clock but needs an explanation.
@@ -154,7 +154,7 @@ def steady(seconds: Sequence[float]) -> tuple[int, ...]:
 def points(
     rows: Sequence[OpResult],
     device: Device,
-    steps: Sequence[Joined],
+    steps: Sequence[JoinedCalls],
     kept: Sequence[int],
     tf32: Set[str] = frozenset(),
 ) -> tuple[RooflinePoint, ...]:
@@ -179,7 +179,7 @@ def points(
     )
 
 
-def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) -> Totals:
+def totals(runs: Runs, steps: Sequence[JoinedCalls], found: Sequence[RooflinePoint]) -> Totals:
     """The whole of a run."""
     kept = steady(runs.instrumented_s)
     return Totals(
@@ -200,7 +200,7 @@ def totals(runs: Runs, steps: Sequence[Joined], found: Sequence[RooflinePoint]) 
     )
 
 
-def _parts_s(step: Joined) -> float:
+def _parts_s(step: JoinedCalls) -> float:
     return sum(t or 0.0 for t in step.times_s) + sum(t for _, t in step.unmatched)
 
 
@@ -224,7 +224,7 @@ def _point(
     ran = time_s is not None and time_s > 0
     utilization = m.roofline_time_s / time_s if ran and time_s and m.roofline_time_s else None
     byte_per_s = m.traffic_bytes / time_s if ran and time_s else None
-    level = served.holding(m.traffic_bytes, device)
+    level = memory_level.holding(m.traffic_bytes, device)
     return RooflinePoint(
         name=op.name,
         type=op.kind,
@@ -244,7 +244,7 @@ def _point(
         phase=op.phase,
         count=op.count,
         work_class="matrix" if m.matrix_flops else "vector" if m.vector_flops else "",
-        served_by=level.name if level and served.beyond_memory(byte_per_s, device) else "",
+        served_by=level.name if level and memory_level.beyond_memory(byte_per_s, device) else "",
     )
 
 
@@ -278,11 +278,13 @@ def _above(op: OpResult, byte_per_s: float | None, device: Device, tf32: Set[str
     m = op.measures
     causes = on_gpu.above(op, device, tf32)
     memory = m.bound is not None and m.bound.value == "memory"
-    if memory and (told := served.cause(m.traffic_bytes, byte_per_s, device)):
+    if memory and (told := memory_level.cause(m.traffic_bytes, byte_per_s, device)):
         causes.append(told)
     if m.bound is not None and m.bound.value == "compute":
         causes.append("an algorithm with less arithmetic (Winograd, FFT) may have run")
-    if not (memory and served.explained(served.holding(m.traffic_bytes, device), byte_per_s)):
+    if not (
+        memory and memory_level.explained(memory_level.holding(m.traffic_bytes, device), byte_per_s)
+    ):
         causes.append("the measured peak may be too low (busy machine, lower clock)")
     return "above the roof: " + "; or ".join(causes)
 

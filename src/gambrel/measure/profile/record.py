@@ -10,7 +10,7 @@ import msgspec
 from gambrel.analysis.result import ModelInfo
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
-from gambrel.measure.profile import served
+from gambrel.measure.profile import memory_level
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
 
@@ -43,10 +43,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def served(self) -> dict[str, int]:
         """Ops that moved data faster than main memory can, by the cache that served them."""
-        return served.counts(self.ops, self.hardware)
+        return memory_level.counts(self.ops, self.hardware)
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Measured beside expected and roofline times.
 
     Attributes:

@@ -10,7 +10,7 @@ import msgspec
 from gambrel.analysis.result import OpResult
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.scopes import add
-from gambrel.measure.profile.join import Call, short_name, wholes
+from gambrel.measure.profile.join import ProfiledCall, short_name, wholes
 
 #: Under this name a row is joined with the call of the whole optimizer.
 OPTIMIZER_NAME: Final = "optimizer"
@@ -32,7 +32,7 @@ def rows_of(ops: Sequence[OpResult], roofs: Roofs) -> tuple[OpResult, ...]:
 
 
 def as_run(
-    rows: Sequence[OpResult], calls: Sequence[Call], roofs: Roofs, *, device: bool
+    rows: Sequence[OpResult], calls: Sequence[ProfiledCall], roofs: Roofs, *, device: bool
 ) -> tuple[OpResult, ...]:
     """The rows, with those as one that ran as one call of another name.
 

@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any, Final
 
 from gambrel.errors import DeviceError, GambrelError, InputError, first_line, kind_and_line
-from gambrel.measure.counters import Counted
-from gambrel.measure.profile.events import STEP, DeviceTime, Step, steps_of
-from gambrel.measure.profile.join import Call
+from gambrel.measure.counters import CounterReading
+from gambrel.measure.profile.events import STEP, DeviceTime, ProfiledStep, steps_of
+from gambrel.measure.profile.join import ProfiledCall
 from gambrel.measure.profile.quiet import quiet
 from gambrel.units import format_si
 
@@ -44,9 +44,9 @@ class Runs:
 
     plain_s: tuple[float, ...]
     instrumented_s: tuple[float, ...]
-    steps: tuple[tuple[Call, ...], ...]
+    steps: tuple[tuple[ProfiledCall, ...], ...]
     peak_bytes: int | None = None
-    counted: Counted | None = None
+    counted: CounterReading | None = None
     device: tuple[DeviceTime, ...] = ()
 
 
@@ -83,7 +83,7 @@ def run(
         torch.cuda.reset_peak_memory_stats(device)
     plain: list[float] = []
     walls: list[float] = []
-    found: list[Step] = []
+    found: list[ProfiledStep] = []
     profiled = max(1, min(steps, _MOST_CALLS // max(1, 10 * ops)))
     for untouched, watched in zip(_blocks(steps), _blocks(profiled), strict=True):
         plain += [_timed(call, wait, clock) for _ in range(untouched)]
@@ -129,7 +129,7 @@ def _timed(call: Callable[[], Any], wait: Callable[[], None], clock: Clock) -> f
 
 def _profiled(
     call: Callable[[], Any], wait: Callable[[], None], clock: Clock, device: str, steps: int
-) -> tuple[list[float], list[Step]]:
+) -> tuple[list[float], list[ProfiledStep]]:
     from torch.profiler import ProfilerActivity, profile, record_function
 
     gpu = device.startswith("cuda")

@@ -31,7 +31,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PreparedStep:
     """One step, ready to run.
 
     Attributes:
@@ -46,7 +46,7 @@ class Step:
 @contextmanager
 def step_of(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], training: Training | None
-) -> Iterator[Step]:
+) -> Iterator[PreparedStep]:
     """One step of a model; afterwards everything is as it was.
 
     Weights, gradients, buffers, the training flag and the random state are restored.
@@ -68,7 +68,7 @@ def step_of(
                 return model(*args, **kwargs)
 
         with torch.random.fork_rng(devices=gpus):  # dropout of a model in training mode
-            yield Step(run=forward, held=lambda: (*model.parameters(), *model.buffers()))
+            yield PreparedStep(run=forward, held=lambda: (*model.parameters(), *model.buffers()))
         return
     with _as_before(model), torch.random.fork_rng(devices=gpus), torch.enable_grad():
         model.train()
@@ -77,7 +77,7 @@ def step_of(
 
 def _training_step(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], training: Training
-) -> Step:
+) -> PreparedStep:
     import torch
     from torch.profiler import record_function
 
@@ -103,7 +103,7 @@ def _training_step(
         kept = [t for state in states for t in state.values() if isinstance(t, torch.Tensor)]
         return (*model.parameters(), *model.buffers(), *kept)
 
-    return Step(run=step, held=held)
+    return PreparedStep(run=step, held=held)
 
 
 def _optimizer(chosen: Any, parameters: list[Any]) -> Any:

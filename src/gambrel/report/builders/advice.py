@@ -29,8 +29,8 @@ from gambrel.report.text import cut, shorten_path
 from gambrel.units import format_percent
 
 if TYPE_CHECKING:
-    from gambrel.advise.below import Below
     from gambrel.advise.recommend import Advice, Recommendation
+    from gambrel.advise.shortfall import Below
 
 #: Effort → what it means for the user, as a heading; in this order.
 HEADINGS: Final = {

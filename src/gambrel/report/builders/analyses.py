@@ -13,6 +13,7 @@ from gambrel.report.blocks import (
     KeyFigure,
     Notes,
     amount,
+    assumed,
     capacity,
     col,
     rate_text,
@@ -42,7 +43,7 @@ def document(found: Analyses, options: Options) -> Document:
     names = ", ".join(dict.fromkeys(a.model.name for a in all_))
     devices = ", ".join(dict.fromkeys(a.hardware.name for a in all_))
     warnings = tuple(dict.fromkeys(text for a in all_ for text in a.warnings))
-    assumed = tuple(dict.fromkeys(text for a in all_ for text in a.assumptions))
+    texts = tuple(dict.fromkeys(text for a in all_ for text in a.assumptions))
     return Document(
         title=f"{names} on {devices}: {format_count(len(all_), 'analysis', 'analyses')}",
         answer=_answer(all_),
@@ -50,7 +51,7 @@ def document(found: Analyses, options: Options) -> Document:
             section(_table(all_)),
             *(s for a in all_ for s in _advice(a) if options.recommend),
             section(Notes(heading="Warnings", items=warnings, style="warning")),
-            section(Notes(heading="Assumptions", items=assumed), folded="assumptions"),
+            assumed(texts),
         ),
         source="the analyses side by side; each has its constants on its own page",
         figures=tuple(_key_figures(all_)),

@@ -19,6 +19,7 @@ from gambrel.report.blocks import (
 from gambrel.report.terms import (
     DEFINITIONS,
     DERIVED,
+    confidence_text,
     estimate_text,
     range_text,
     rate_at_roofline,
@@ -214,7 +215,7 @@ def expected_figure(time: Estimate | None, label: str = "expected time", **more:
         text=format_si(time.value, "s") if time else "unknown",
         note=more.pop("note", range_text(time) if time else ""),
         key="expected_time_s",
-        confidence=f"{time.confidence}: {time.reason}" if time else "",
+        confidence=confidence_text(time),
         **more,
     )
 

@@ -14,10 +14,10 @@ from gambrel.report.blocks import (
     sections,
     table_of,
 )
-from gambrel.report.builders.judgement import ruled
+from gambrel.report.builders.judgement import measured_figure, ruled, score_figures
 from gambrel.report.options import Options
 from gambrel.report.text import cut
-from gambrel.units import format_number, format_si
+from gambrel.units import format_si
 
 
 def document(found: Gap, _options: Options) -> Document:
@@ -48,12 +48,7 @@ def document(found: Gap, _options: Options) -> Document:
 
 
 def _key_figures(found: Gap) -> Iterator[KeyFigure]:
-    yield KeyFigure(
-        label="measured",
-        text=format_si(found.measured_time_s, "s"),
-        key="measured_time_s",
-        formula="as given, or the median of the runs",
-    )
+    yield measured_figure(found)
     if not found.steps:
         return
     light, most = found.steps[0], max(found.steps[1:], key=lambda s: s.added_s, default=None)
@@ -64,13 +59,7 @@ def _key_figures(found: Gap) -> Iterator[KeyFigure]:
         key="sol_time_s",
         source=light.about,
     )
-    if found.score is not None:
-        yield KeyFigure(
-            label="score",
-            text=format_number(found.score, 3),
-            note="1 is the limit",
-            formula="speed of light with cold caches / measured time",
-        )
+    yield from score_figures(found)
     if most is not None:
         yield KeyFigure(
             label="largest step",

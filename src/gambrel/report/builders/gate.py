@@ -53,8 +53,8 @@ def _report(found: GateReport) -> Document:
                     found.rows,
                     col("metric", "metric", minimum=_NAME),
                     col("state", "state.value", key="state", styles=tuple(map(_style, found.rows))),
-                    col("baseline", lambda r: _value(r, r.baseline), key="baseline"),
-                    col("now", lambda r: _value(r, r.value), key="value"),
+                    col("baseline", lambda r: value_text(r, r.baseline), key="baseline"),
+                    col("now", lambda r: value_text(r, r.value), key="value"),
                     col("worse by", "worse_share", _signed),
                     col("allowed", "tolerance_share", _share, 3),
                     col("detectable", "detectable_share", _share, 2),
@@ -156,7 +156,8 @@ def _style(row: GateRow) -> str:
     return _STYLES.get(row.state, "")
 
 
-def _value(row: GateRow, value: float | None) -> str:
+def value_text(row: GateRow, value: float | None) -> str:
+    """A value of a row, or that it has none."""
     return "none" if value is None else shown(value, row.unit)
 
 

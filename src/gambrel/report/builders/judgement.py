@@ -50,27 +50,37 @@ def document(found: Judgement, _options: Options) -> Document:
 
 
 def _key_figures(found: Judgement) -> Iterator[KeyFigure]:
-    yield KeyFigure(
-        label="measured",
-        text=format_si(found.measured_time_s, "s"),
-        note=found.origin,
-        key="measured_time_s",
-        formula="as given, or the median of the runs",
-    )
+    yield measured_figure(found, found.origin)
     yield from limit_figures(found.limits)
-    if found.score is not None:
-        yield KeyFigure(
-            label="score",
-            text=format_number(found.score, 3),
-            note="1 is the limit",
-            formula="speed of light with cold caches / measured time",
-        )
+    yield from score_figures(found)
     if found.headroom_s is not None:
         yield KeyFigure(
             label="headroom",
             text=format_si(found.headroom_s, "s", 3),
             note=f"{format_number(found.headroom_factor, 3)}×",
             formula="measured time - speed of light with cold caches",
+        )
+
+
+def measured_figure(found: Judgement | Gap, note: str = "") -> KeyFigure:
+    """The time that is judged."""
+    return KeyFigure(
+        label="measured",
+        text=format_si(found.measured_time_s, "s"),
+        note=note,
+        key="measured_time_s",
+        formula="as given, or the median of the runs",
+    )
+
+
+def score_figures(found: Judgement | Gap) -> Iterator[KeyFigure]:
+    """The score, where there is a limit to score against."""
+    if found.score is not None:
+        yield KeyFigure(
+            label="score",
+            text=format_number(found.score, 3),
+            note="1 is the limit",
+            formula="speed of light with cold caches / measured time",
         )
 
 

@@ -14,6 +14,7 @@ from gambrel.report.blocks import (
     sections,
 )
 from gambrel.report.options import Options
+from gambrel.report.terms import confidence_text
 from gambrel.units import format_si
 
 
@@ -65,7 +66,7 @@ def limit_figures(found: KernelLimits) -> Iterator[KeyFigure]:
         text="unknown" if expected is None else format_si(expected.value, "s"),
         note=found.library,
         key="expected_time_s",
-        confidence=f"{expected.confidence}: {expected.reason}" if expected else "",
+        confidence=confidence_text(expected),
     )
 
 

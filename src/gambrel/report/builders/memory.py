@@ -8,11 +8,11 @@ from typing import Any, Final
 from gambrel.analysis.timeline import Timeline, memory_timeline
 from gambrel.report.answers import Memory
 from gambrel.report.blocks import (
-    Chart,
     DataTable,
     Document,
     FactList,
     KeyFigure,
+    TextChart,
     capacity,
     col,
     section,
@@ -34,7 +34,7 @@ def document(record: Memory, _options: Options) -> Document:
         title=f"Memory over time: {title(record.analysis)}",
         answer=tuple(_answer(found)),
         sections=sections(
-            section(Chart(draw=lambda options: chart(found, options.columns))),
+            section(TextChart(draw=lambda options: chart(found, options.columns))),
             section(FactList(items=tuple(_checkpoints(found)))),
             section(_largest(found)),
         ),

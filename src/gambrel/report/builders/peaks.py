@@ -33,7 +33,7 @@ LOW: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CeilingRow:
     """One ceiling, measured and published.
 
     Attributes:
@@ -61,7 +61,7 @@ class Row:
         return self.ratio is not None and self.ratio < LOW
 
 
-def compare(measured: Device, published: Device) -> tuple[Row, ...]:
+def compare(measured: Device, published: Device) -> tuple[CeilingRow, ...]:
     """Sets the ceilings of two devices side by side; one that only one of them has stays in."""
     engines = dict.fromkeys(
         (c.engine, c.dtype) for d in (measured, published) for c in d.ceilings if not c.accumulate
@@ -71,7 +71,7 @@ def compare(measured: Device, published: Device) -> tuple[Row, ...]:
     for engine, dtype in engines:
         ours, theirs = measured.ceiling(engine, dtype), published.ceiling(engine, dtype)
         rows.append(
-            Row(
+            CeilingRow(
                 ceiling=f"{engine} {dtype}",
                 unit="FLOP/s",
                 measured=ours.flop_per_s if ours else None,
@@ -80,7 +80,7 @@ def compare(measured: Device, published: Device) -> tuple[Row, ...]:
         )
     for name in levels:
         near, far = measured.level(name), published.level(name)
-        row = Row(
+        row = CeilingRow(
             ceiling=name,
             unit="B/s",
             measured=near.byte_per_s if near else None,
@@ -91,7 +91,7 @@ def compare(measured: Device, published: Device) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def compared_rows(record: Peaks) -> tuple[Row, ...]:
+def compared_rows(record: Peaks) -> tuple[CeilingRow, ...]:
     """The measured ceilings beside those of the other device; none without one."""
     return () if record.other is None else compare(record.peaks.to_device(), record.other)
 
@@ -166,7 +166,7 @@ def content(record: Peaks, _options: Options | None = None) -> dict[str, Any]:
     return found
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: CeilingRow) -> dict[str, Any]:
     return {
         "ceiling": row.ceiling,
         "unit": row.unit,

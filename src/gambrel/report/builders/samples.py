@@ -12,8 +12,8 @@ import msgspec
 from gambrel.analysis.samples import Known, Placed, Standing
 from gambrel.analysis.samples.diagnose import Suggestion, recommend
 from gambrel.analysis.samples.instructions import peak_instructions
-from gambrel.analysis.samples.join import Joined
-from gambrel.analysis.samples.movement import Move, Movement
+from gambrel.analysis.samples.join import JoinedRun
+from gambrel.analysis.samples.movement import KernelMove, Movement
 from gambrel.report.answers import Recorded
 from gambrel.report.blocks import (
     Column,
@@ -187,12 +187,12 @@ def _moves(movement: Movement) -> DataTable:
     )
 
 
-def _of(side: str, text: Callable[[Placed], str]) -> Callable[[Move], str]:
+def _of(side: str, text: Callable[[Placed], str]) -> Callable[[KernelMove], str]:
     """A text about the kernel on one side; a dash where it is not there."""
     return lambda move: text(k) if (k := getattr(move, side)) else "–"
 
 
-def _speedup(m: Move) -> str:
+def _speedup(m: KernelMove) -> str:
     if m.speedup is None:
         return "gone" if m.after is None else "new"
     return format_number(m.speedup) + ("*" if m.work_changed else "")
@@ -202,7 +202,7 @@ def _dram(k: Placed) -> str:
     return "–" if k.level("DRAM") is None else _intensity(k, "DRAM")
 
 
-def _prediction(joined: Joined) -> DataTable:
+def _prediction(joined: JoinedRun) -> DataTable:
     """One line a predicted op, the most measured time first."""
     note = (
         f"One run of {joined.model} takes {format_si(joined.measured_time_s, 's')}; "

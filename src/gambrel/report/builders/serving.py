@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.outcomes import Simulation
-from gambrel.llm.serving.records import Choice, Plan, Point
+from gambrel.llm.serving.records import Choice, OperatingPoint, Plan
 from gambrel.llm.serving.split_records import SplitPlan
 from gambrel.report.blocks import (
     DataTable,
@@ -17,6 +17,7 @@ from gambrel.report.blocks import (
     FactList,
     KeyFigure,
     Notes,
+    assumed,
     col,
     rate_text,
     seconds,
@@ -25,7 +26,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.report.terms import LIMITERS
+from gambrel.report.terms import LIMITERS, confidence_text, range_text
 from gambrel.units import format_capacity, format_count, format_number, format_percent, format_si
 
 #: Refusals and points of the front that are listed.
@@ -48,7 +49,7 @@ def document(plan: Plan, _options: Options) -> Document:
             section(_front(plan) if plan.best else None),
             section(Notes(heading=f"Refused: {len(plan.refused)}", items=tuple(_refusals(plan)))),
             section(Notes(heading="What would fit", items=plan.would_fit)),
-            section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
+            assumed(plan.assumptions),
         ),
         source="expected times of the decode and prefill steps of this layout",
         figures=tuple(_key_figures(plan.best[0])) if plan.best else (),
@@ -74,7 +75,7 @@ def _key_figures(best: Choice) -> Iterator[KeyFigure]:
             formula="time per output token of one request"
             if label == "TPOT"
             else "queue and prefill until the first token",
-            confidence=f"{estimate.confidence}: {estimate.reason}" if estimate else "",
+            confidence=confidence_text(estimate),
         )
     yield KeyFigure(
         label="requests in flight",
@@ -127,7 +128,7 @@ def _answer(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def engine_of(record: Point | Simulation | SplitPlan) -> str:
+def engine_of(record: OperatingPoint | Simulation | SplitPlan) -> str:
     """The engine, or those whose mean is shown."""
     return f"mean of {', '.join(record.mean_of)}" if record.mean_of else record.runtime
 
@@ -150,11 +151,11 @@ def _best(plan: Plan) -> DataTable:
     )
 
 
-def _split(point: Point) -> str:
+def _split(point: OperatingPoint) -> str:
     return "one device" if point.devices == 1 else str(point.sharding)
 
 
-def _in_flight(point: Point) -> str:
+def _in_flight(point: OperatingPoint) -> str:
     data = point.sharding.data
     return f"{point.batch:,}" if data == 1 else f"{data} x {point.batch:,}"
 
@@ -190,17 +191,15 @@ def _details(choice: Choice) -> FactList:
 
 
 def _ends(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return ""
-    return f" ({format_si(estimate.low, 's', 3)} to {format_si(estimate.high, 's', 3)})"
+    return "" if estimate is None else f" ({range_text(estimate)})"
 
 
 def _range(estimate: Estimate | None, value: float) -> str:
     if estimate is None:
         return f"{format_si(value, 's', 3)} by the roofline alone; no expected time is known"
     return (
-        f"{format_si(estimate.value, 's', 3)} ({format_si(estimate.low, 's', 3)} to "
-        f"{format_si(estimate.high, 's', 3)}, {estimate.confidence} confidence: {estimate.reason})"
+        f"{format_si(estimate.value, 's', 3)} ({range_text(estimate)}, "
+        f"{estimate.confidence} confidence: {estimate.reason})"
     )
 
 
@@ -214,7 +213,7 @@ def _bound(choice: Choice) -> str:
     )
 
 
-def _limit(point: Point) -> str:
+def _limit(point: OperatingPoint) -> str:
     return {
         "memory": "as many as memory holds",
         "tpot": "more would miss the TPOT",
@@ -276,7 +275,7 @@ def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:
     }
 
 
-def _point(point: Point) -> dict[str, Any]:
+def _point(point: OperatingPoint) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(point),
         "layout": str(point.sharding),

@@ -14,6 +14,7 @@ from gambrel.report.blocks import (
     FactList,
     KeyFigure,
     Notes,
+    assumed,
     col,
     rate_text,
     seconds,
@@ -23,6 +24,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.serving import engine_of
 from gambrel.report.options import Options
+from gambrel.report.terms import range_text
 from gambrel.report.text import cut
 from gambrel.units import format_count, format_number, format_percent, format_si
 
@@ -41,7 +43,7 @@ def document(record: Simulation, _options: Options) -> Document:
             section(_facts(record)),
             section(_tried(record) if record.tried else None),
             section(Notes(heading="Start it with", items=record.commands)),
-            section(Notes(heading="Assumptions", items=record.assumptions), folded="assumptions"),
+            assumed(record.assumptions),
         ),
         source=f"simulated request by request with the expected times of {record.model}'s steps",
         figures=tuple(_key_figures(record)),
@@ -118,8 +120,8 @@ def _first(record: Simulation) -> str:
     first = record.ttft
     if first is None:
         return "by the roofline alone; no expected time is known"
-    low, high = (format_si(end, "s", 3) for end in (first.low, first.high))
-    return f"mean {format_si(first.value, 's', 3)} ({low} to {high}, {first.confidence} confidence)"
+    mean = format_si(first.value, "s", 3)
+    return f"mean {mean} ({range_text(first)}, {first.confidence} confidence)"
 
 
 def _verdict(record: Simulation) -> str:

@@ -13,7 +13,7 @@ from gambrel.report.blocks import (
     Document,
     FactList,
     KeyFigure,
-    Notes,
+    assumed,
     col,
     rate_text,
     section,
@@ -34,7 +34,7 @@ def document(plan: SplitPlan, _options: Options) -> Document:
         sections=sections(
             section(_pools(plan)),
             section(_facts(plan)),
-            section(Notes(heading="Assumptions", items=plan.assumptions), folded="assumptions"),
+            assumed(plan.assumptions),
         ),
         source="expected times of the prefill and decode steps of these layouts",
         figures=tuple(_key_figures(plan)),

@@ -10,12 +10,12 @@ import msgspec
 from gambrel.llm.training import TrainingStep
 from gambrel.llm.training_plan import UTILIZATION
 from gambrel.report.blocks import (
-    Chart,
     DataTable,
     Document,
     FactList,
     KeyFigure,
-    Notes,
+    TextChart,
+    assumed,
     col,
     rate_text,
     seconds,
@@ -24,7 +24,7 @@ from gambrel.report.blocks import (
     table_of,
 )
 from gambrel.report.options import Options
-from gambrel.report.terms import LIMITERS
+from gambrel.report.terms import LIMITERS, confidence_text, range_text
 from gambrel.report.timeline import chart
 from gambrel.units import format_capacity, format_count, format_percent, format_si
 
@@ -42,7 +42,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
     if m.fits and not m.within(UTILIZATION):
         fits = "fits on paper, with too little left for the context and buffers"
     parts = (
-        ("Confidence", f"{expected.confidence}: {expected.reason}"),
+        ("Confidence", confidence_text(expected)),
         ("Recomputed", step.recompute.replace(",", ", ")),
         ("Bubble", format_percent(step.bubble)),
         ("Exchange", format_si(step.exchange_s, "s")),
@@ -74,7 +74,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(_ranks(step) if len(step.ranks) > 1 else None),
             section(_over_time(step)),
             section(_choices(step) if step.choices else None),
-            section(Notes(heading="Assumptions", items=step.assumptions), folded="assumptions"),
+            assumed(step.assumptions),
         ),
         source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(step)),
@@ -124,10 +124,10 @@ def _ranks(step: TrainingStep) -> DataTable:
     )
 
 
-def _over_time(step: TrainingStep) -> Chart | None:
+def _over_time(step: TrainingStep) -> TextChart | None:
     """The fullest device over the step, for a terminal; pages and pictures draw the parts."""
     found = step.timeline
-    return None if found is None else Chart(draw=lambda options: chart(found, options.columns))
+    return None if found is None else TextChart(draw=lambda options: chart(found, options.columns))
 
 
 def _choices(step: TrainingStep) -> DataTable:
@@ -149,9 +149,9 @@ def step_figures(step: TrainingStep) -> Iterator[KeyFigure]:
     yield KeyFigure(
         label="time of a step",
         text=format_si(step.step_s, "s"),
-        note=f"{format_si(expected.low, 's', 3)} to {format_si(expected.high, 's', 3)}",
+        note=range_text(expected),
         formula="Forward, backward and update of the pipeline with its bubble and exchange.",
-        confidence=f"{expected.confidence}: {expected.reason}",
+        confidence=confidence_text(expected),
     )
     yield KeyFigure(
         label="rate",

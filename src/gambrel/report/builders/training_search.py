@@ -11,6 +11,7 @@ from gambrel.report.blocks import (
     DataTable,
     Document,
     Notes,
+    assumed,
     col,
     rate_text,
     seconds,
@@ -20,6 +21,7 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.builders.training import run_line, step_figures
 from gambrel.report.options import Options
+from gambrel.report.terms import range_text
 from gambrel.units import format_capacity, format_count, format_percent, format_si
 
 #: Points of the front that are listed.
@@ -39,7 +41,7 @@ def document(found: TrainingSearch, _options: Options) -> Document:
             section(_table(found, found.best, "", why=True) if found.best else None),
             section(Notes(heading="Why not the next", items=why)),
             section(_front(found) if found.best else None),
-            section(Notes(heading="Assumptions", items=found.assumptions), folded="assumptions"),
+            assumed(found.assumptions),
         ),
         source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(found.step)) if found.step else (),
@@ -56,8 +58,8 @@ def _answer(found: TrainingSearch) -> tuple[str, ...]:
     best, step = found.best[0], found.step
     return (
         f"Best: {best.plan.sharding}, {_batch(best)}, {_savings(best)}: "
-        f"{format_si(step.step_s, 's', 3)} per step ({format_si(step.expected.low, 's', 3)} to "
-        f"{format_si(step.expected.high, 's', 3)}, {step.expected.confidence} confidence)",
+        f"{format_si(step.step_s, 's', 3)} per step ({range_text(step.expected)}, "
+        f"{step.expected.confidence} confidence)",
         f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
         f"{format_percent(step.mfu)}; speed of light {format_si(step.sol_step_s, 's', 3)}",
         f"Memory: {format_capacity(best.memory_bytes)} of {format_capacity(found.capacity_bytes)} "

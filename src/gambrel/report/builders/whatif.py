@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gambrel.advise.whatif import Difference, Point, Side, WhatIf
+from gambrel.advise.whatif import Difference, Side, TotalPoint, WhatIf
 from gambrel.report.answers import Changed
 from gambrel.report.blocks import (
     DataTable,
@@ -92,7 +92,7 @@ def _gain(found: WhatIf) -> str:
 
 
 def _total(found: WhatIf) -> DataTable:
-    rows: list[tuple[str, Callable[[Point], str]]] = [
+    rows: list[tuple[str, Callable[[TotalPoint], str]]] = [
         ("device", lambda p: p.hardware),
         ("precision", lambda p: p.precision),
         ("runtime", lambda p: p.runtime),
@@ -159,15 +159,15 @@ def _intensity(side: Side) -> str:
     return "∞" if side.arithmetic_intensity is None else format_number(side.arithmetic_intensity, 3)
 
 
-def _expected(point: Point) -> str:
+def _expected(point: TotalPoint) -> str:
     found = point.total.expected_time_s
     return "unknown" if found is None else f"{format_si(found.value, 's')}, {found.confidence}"
 
 
-def _per_item(point: Point) -> str:
+def _per_item(point: TotalPoint) -> str:
     found = point.total.expected_time_s
     return "unknown" if found is None else format_si(found.value / point.items, "s")
 
 
-def _fits(point: Point) -> str:
+def _fits(point: TotalPoint) -> str:
     return ", does NOT fit" if point.fits is False else ""

@@ -10,17 +10,18 @@ from typing import Final
 from msgspec import structs
 
 from gambrel.analysis.commandline import commands_of, sizes_given
-from gambrel.analysis.measures import Estimate, Measures
+from gambrel.analysis.measures import Measures
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import GambrelError
 from gambrel.llm.known import names
 from gambrel.llm.recipe import recipe_of
 from gambrel.report.builders import analysis as report
-from gambrel.report.chart import Chart, describe
+from gambrel.report.chart import RooflineChart, describe
 from gambrel.report.options import Options
 from gambrel.report.page.parts import Detail, PageParts
 from gambrel.report.picture import Picture
 from gambrel.report.registry import document
+from gambrel.report.terms import confidence_text
 from gambrel.units import format_si
 
 #: Ops up to which advice is given unasked: it takes as long as many analyses.
@@ -41,7 +42,7 @@ def parts(analysis: Analysis, options: Options) -> PageParts:
     )
 
 
-def _roofline(analysis: Analysis, options: Options, rows: Sequence[OpResult]) -> Chart:
+def _roofline(analysis: Analysis, options: Options, rows: Sequence[OpResult]) -> RooflineChart:
     """The chart with the whole path of each op's module; the page groups by as much as it shows."""
     chart = describe(analysis, options.title, levels=True, rows=rows)
     points = tuple(structs.replace(p, module=rows[p.index].module) for p in chart.points)
@@ -54,7 +55,7 @@ def details(rows: Sequence[OpResult]) -> Iterator[Detail]:
     measures = [op.measures for op in rows]
     low, high = ([getattr(e, end, None) for e in estimates] for end in ("low", "high"))
     yield Detail(title="range", unit="s", numbers={"": low, "to": high})
-    yield Detail(title="confidence", texts=[_why(e) for e in estimates])
+    yield Detail(title="confidence", texts=[confidence_text(e) for e in estimates])
     work = {"matrix": "matrix_flops", "vector": "vector_flops"}
     yield Detail(title="work", unit="FLOP", numbers=_columns(measures, work))
     traffic = {"read": "read_bytes", "written": "write_bytes"}
@@ -68,10 +69,6 @@ def details(rows: Sequence[OpResult]) -> Iterator[Detail]:
 
 def _columns(measures: Sequence[Measures], names: Mapping[str, str]) -> dict[str, list[object]]:
     return {word: [getattr(m, name) for m in measures] for word, name in names.items()}
-
-
-def _why(estimate: Estimate | None) -> str:
-    return f"{estimate.confidence}: {estimate.reason}" if estimate else ""
 
 
 class _Roofs:

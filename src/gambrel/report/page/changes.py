@@ -8,7 +8,7 @@ import msgspec
 
 from gambrel.report.advice_pictures import moved
 from gambrel.report.answers import Changed
-from gambrel.report.chart import Chart
+from gambrel.report.chart import RooflineChart
 from gambrel.report.options import Options
 from gambrel.report.page.parts import PageParts
 from gambrel.report.registry import document
@@ -24,7 +24,7 @@ def what_if(record: Changed, options: Options) -> PageParts:
     return PageParts(document=document(record, options), rooflines=(_linked(chart, record),))
 
 
-def _linked(chart: Chart, record: Changed) -> Chart:
+def _linked(chart: RooflineChart, record: Changed) -> RooflineChart:
     """The chart with the rows of the table of ops as indices."""
     ops = record.found.ops
     row = {d.name: i for i, d in enumerate(ops)}

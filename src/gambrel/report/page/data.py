@@ -12,11 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from gambrel._version import __version__
-from gambrel.analysis.asked import asked_of
+from gambrel.analysis.provenance import asked_of
 from gambrel.report.answers import Analyses
 from gambrel.report.blocks import (
     Block,
-    Chart,
     Column,
     DataTable,
     Document,
@@ -24,6 +23,7 @@ from gambrel.report.blocks import (
     KeyFigure,
     Notes,
     Section,
+    TextChart,
 )
 from gambrel.report.builders.analyses import name_among
 from gambrel.report.options import Options
@@ -103,7 +103,7 @@ def picture_data(picture: Picture) -> dict[str, Any]:
 
 
 def _section(section: Section, strings: Strings, parts: PageParts) -> dict[str, Any]:
-    blocks = [_block(b, strings, parts) for b in section.blocks if not isinstance(b, Chart)]
+    blocks = [_block(b, strings, parts) for b in section.blocks if not isinstance(b, TextChart)]
     return {"about": section.about, "folded": section.folded, "blocks": blocks}
 
 

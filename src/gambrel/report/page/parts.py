@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gambrel.report.blocks import Document
-from gambrel.report.chart import Chart
+from gambrel.report.chart import RooflineChart
 from gambrel.report.picture import Picture
 
 
@@ -40,7 +40,7 @@ class PageParts:
     """
 
     document: Document
-    rooflines: Sequence[Chart] = ()
+    rooflines: Sequence[RooflineChart] = ()
     pictures: Sequence[Picture] = ()
     details: Sequence[Detail] = ()
     commands: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.report.chart import Chart, Point
+from gambrel.report.chart import ChartPoint, RooflineChart
 from gambrel.report.page.strings import Strings, number, numbers
 from gambrel.report.text import clean
 
@@ -25,7 +25,7 @@ _NUMBERS: Final = {
 _TEXTS: Final = ("name", "kind", "module", "bound", "shape", "margin", "note")
 
 
-def roofline_data(chart: Chart, strings: Strings) -> dict[str, Any]:
+def roofline_data(chart: RooflineChart, strings: Strings) -> dict[str, Any]:
     """The chart as the page draws it."""
     points = [*chart.points, *([chart.total] if chart.total.name else [])]
     return {
@@ -45,7 +45,7 @@ def roofline_data(chart: Chart, strings: Strings) -> dict[str, Any]:
     }
 
 
-def _columns(points: list[Point], strings: Strings) -> dict[str, Any]:
+def _columns(points: list[ChartPoint], strings: Strings) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: numbers(getattr(p, field) for p in points) for field, name in _NUMBERS.items()
     }
@@ -54,7 +54,7 @@ def _columns(points: list[Point], strings: Strings) -> dict[str, Any]:
     return columns | {name: strings.all(getattr(p, name) for p in points) for name in _TEXTS}
 
 
-def _levels(chart: Chart) -> dict[str, Any] | None:
+def _levels(chart: RooflineChart) -> dict[str, Any] | None:
     """The same ops at each memory level."""
     levels = chart.levels
     if levels is None:

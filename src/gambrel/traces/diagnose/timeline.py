@@ -16,7 +16,7 @@ import numpy as np
 
 from gambrel.errors import FileFormatError
 from gambrel.traces.kineto.events import Args, kind_of, parse_list, to_int
-from gambrel.traces.kineto.stream import Stream
+from gambrel.traces.kineto.stream import EventStream
 from gambrel.traces.kineto.tree import NONE, Nest
 
 _OPS: Final = "cpu_op"
@@ -108,7 +108,7 @@ def read_timeline(path: Path) -> TraceTimeline:
         FileFormatError: Not readable, or nothing in it has a duration.
     """
     rows: dict[str, list[_Row]] = {"ops": [], "ranges": [], "kernels": [], "calls": []}
-    for events in Stream(path).pieces():
+    for events in EventStream(path).pieces():
         for event in events:
             kind = _kind(event.cat) if isinstance(event.cat, str) else ""
             if kind and event.ph == "X" and event.span is not None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from gambrel.traces.kineto.columns import Columns, Floats, Ints
+from gambrel.traces.kineto.columns import Floats, Ints, TraceColumns
 from gambrel.traces.kineto.spans import covered
 
 _US: Final = 1e-6
@@ -22,7 +22,7 @@ def is_communication(name: str) -> bool:
     return _COMMUNICATION.search(name) is not None
 
 
-def time_of(columns: Columns) -> dict[str, float]:
+def time_of(columns: TraceColumns) -> dict[str, float]:
     """Seconds by what the devices did; overlaps count once on each device."""
     kernels, copies = columns.kernels, columns.copies
     comm = np.array([is_communication(n) for n in columns.names.values()], dtype=np.int64)
@@ -41,7 +41,7 @@ def time_of(columns: Columns) -> dict[str, float]:
     return {name: seconds for name, seconds in found.items() if seconds}
 
 
-def _launch_calls(columns: Columns) -> float:
+def _launch_calls(columns: TraceColumns) -> float:
     named = np.array(["aunch" in n for n in columns.names.values()], dtype=bool)
     mine = named[np.array(columns.launches.names, dtype=np.int64)]
     return covered(columns.launches.starts[mine], columns.launches.ends[mine])

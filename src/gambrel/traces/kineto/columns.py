@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gambrel.traces.kineto.events import Args, Event, kind_of, to_int
+from gambrel.traces.kineto.events import Args, TraceEvent, kind_of, to_int
 
 #: Stands for an id that an event lacks.
 NONE: Final = -1
@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class Call(NamedTuple):
+class RecordedOp(NamedTuple):
     """An op with the arguments that its cost depends on, as recorded."""
 
     name: str
@@ -35,7 +35,7 @@ class Call(NamedTuple):
     concrete: bytes
 
 
-class Shape(NamedTuple):
+class LaunchShape(NamedTuple):
     """Launch shape of a kernel as recorded; occupancy as a share."""
 
     grid: str
@@ -110,7 +110,7 @@ class Spans:
         return np.frombuffer(self.length, dtype=np.float64)
 
 
-class Columns:
+class TraceColumns:
     """What a trace holds, as far as it is needed.
 
     Attributes:
@@ -131,10 +131,10 @@ class Columns:
         self.kernels, self.copies, self.ops, self.launches = Spans(), Spans(), Spans(), Spans()
         self.ranges = Spans()
         self.names: NameTable[str] = NameTable()
-        self.calls: NameTable[Call] = NameTable()
+        self.calls: NameTable[RecordedOp] = NameTable()
         self.threads: NameTable[tuple[str, str]] = NameTable()
         self.devices: NameTable[str] = NameTable()
-        self.shapes: NameTable[Shape] = NameTable()
+        self.shapes: NameTable[LaunchShape] = NameTable()
         self.skipped = 0
         self._threads_seen: dict[tuple[Any, Any], int] = {}
         self._first: float | None = None
@@ -144,12 +144,12 @@ class Columns:
         """Microseconds that times count from."""
         return self._first or 0.0
 
-    def add(self, events: Sequence[Event]) -> None:
+    def add(self, events: Sequence[TraceEvent]) -> None:
         """Takes the events of a piece."""
-        alike: dict[str, list[Event]] = defaultdict(list)
+        alike: dict[str, list[TraceEvent]] = defaultdict(list)
         for event in events:
             alike[event.cat if type(event.cat) is str else ""].append(event)
-        parts: dict[str, list[Event]] = {}
+        parts: dict[str, list[TraceEvent]] = {}
         for category, found in alike.items():
             kind = self._kind(category)
             if kind:
@@ -164,7 +164,7 @@ class Columns:
         kind = kind_of(category)
         return _COLUMNS.get(kind, "launches" if kind.endswith(("_runtime", "_driver")) else "")
 
-    def _timed(self, events: list[Event], spans: Spans) -> tuple[list[Event], list[Args]]:
+    def _timed(self, events: list[TraceEvent], spans: Spans) -> tuple[list[TraceEvent], list[Args]]:
         """Adds the times of events; returns those that have one, with their arguments."""
         try:
             starts = np.array([e.ts for e in events], dtype=np.float64)
@@ -186,7 +186,7 @@ class Columns:
         spans.length.frombytes(lengths.tobytes())
         return events, [e.args or _NO_ARGS for e in events]
 
-    def _add_ops(self, events: list[Event], args: list[Args]) -> None:
+    def _add_ops(self, events: list[TraceEvent], args: list[Args]) -> None:
         ops = self.ops
         ops.ids.extend(_ids([a.external_id for a in args], [a.external_id_low for a in args]))
         ops.keys.extend(self._threads(events))
@@ -202,13 +202,13 @@ class Columns:
             ]
         ops.names.extend(self.calls.numbers(calls))  # type: ignore[arg-type]
 
-    def _add_launches(self, events: list[Event], args: list[Args]) -> None:
+    def _add_launches(self, events: list[TraceEvent], args: list[Args]) -> None:
         launches = self.launches
         launches.keys.extend(self._threads(events))
         launches.names.extend(self.names.numbers(_texts(events)))
         launches.correlations.extend(_ids([a.correlation for a in args]))
 
-    def _add_kernels(self, events: list[Event], args: list[Args]) -> None:
+    def _add_kernels(self, events: list[TraceEvent], args: list[Args]) -> None:
         kernels = self.kernels
         kernels.names.extend(self.names.numbers(_texts(events)))
         kernels.ids.extend(_ids([a.external_id for a in args], [a.external_id_low for a in args]))
@@ -221,15 +221,15 @@ class Columns:
         }
         kernels.shapes.extend([known[shape] for shape in shapes])
 
-    def _add_ranges(self, events: list[Event], _args: list[Args]) -> None:
+    def _add_ranges(self, events: list[TraceEvent], _args: list[Args]) -> None:
         self.ranges.keys.extend(self._threads(events))
         self.ranges.names.extend(self.names.numbers(_texts(events)))
 
-    def _add_copies(self, events: list[Event], args: list[Args]) -> None:
+    def _add_copies(self, events: list[TraceEvent], args: list[Args]) -> None:
         self.copies.names.extend(self.names.numbers(_texts(events)))
         self.copies.keys.extend(self._devices(events, args))
 
-    def _threads(self, events: list[Event]) -> list[int]:
+    def _threads(self, events: list[TraceEvent]) -> list[int]:
         seen = self._threads_seen
         try:
             for pair in {(e.pid, e.tid) for e in events}.difference(seen):
@@ -238,7 +238,7 @@ class Columns:
         except TypeError:  # neither numbers nor texts
             return self.threads.numbers([(str(e.pid), str(e.tid)) for e in events])
 
-    def _devices(self, events: list[Event], args: list[Args]) -> list[int]:
+    def _devices(self, events: list[TraceEvent], args: list[Args]) -> list[int]:
         return self.devices.numbers(
             [
                 str(e.pid if a.device is None else a.device)
@@ -257,7 +257,7 @@ _COLUMNS: Final = {
 }
 
 
-def _is_range(event: Event) -> bool:
+def _is_range(event: TraceEvent) -> bool:
     """Modules among the functions; annotations but for the profiler's own steps."""
     name = str(event.name)
     if kind_of(event.cat) == "python_function":
@@ -265,14 +265,14 @@ def _is_range(event: Event) -> bool:
     return not name.startswith("ProfilerStep")
 
 
-def _texts(events: Sequence[Event]) -> list[str]:
+def _texts(events: Sequence[TraceEvent]) -> list[str]:
     return [e.name if type(e.name) is str else str(e.name) for e in events]
 
 
-def _shape(grid: bytes, block: bytes, occupancy: Any) -> Shape:
+def _shape(grid: bytes, block: bytes, occupancy: Any) -> LaunchShape:
     texts = ["" if raw == b"null" else raw.decode("utf-8", "replace")[:64] for raw in (grid, block)]
     good = isinstance(occupancy, int | float) and 0 <= occupancy <= 100
-    return Shape(texts[0], texts[1], occupancy / 100 if good else None)
+    return LaunchShape(texts[0], texts[1], occupancy / 100 if good else None)
 
 
 def _ids(values: list[Any], others: list[Any] | None = None) -> array[int]:

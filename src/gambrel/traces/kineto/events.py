@@ -29,7 +29,7 @@ class Args(msgspec.Struct, gc=False):
     blocks: Any = msgspec.field(default=None, name="blocks per SM")
 
 
-class Event(msgspec.Struct, gc=False):
+class TraceEvent(msgspec.Struct, gc=False):
     """One event; times in microseconds as recorded."""
 
     ph: Any = ""

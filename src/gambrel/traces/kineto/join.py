@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gambrel.analysis.samples import Known, Sample, times_traffic, times_work
 from gambrel.traces.kineto.activity import is_communication
-from gambrel.traces.kineto.columns import NONE, Call, Columns, Floats, Ints
+from gambrel.traces.kineto.columns import NONE, Floats, Ints, RecordedOp, TraceColumns
 from gambrel.traces.kineto.spans import covered
 from gambrel.traces.kineto.tree import Nest, climb
 from gambrel.traces.kineto.work import op_work
@@ -29,7 +29,7 @@ MOST_SINGLE: Final = 200_000
 Table = npt.NDArray[np.float64]
 
 
-def gpu_samples(columns: Columns) -> tuple[list[Sample], list[str]]:
+def gpu_samples(columns: TraceColumns) -> tuple[list[Sample], list[str]]:
     """One sample an op call with all its kernels, and one a kernel that no op is known for.
 
     Returns:
@@ -58,7 +58,7 @@ def _alike(table: Table) -> tuple[Table, Ints, Floats, list[str]]:
     return alike[order], counts[order].astype(np.int64), sums[order], [note]
 
 
-def _owners(columns: Columns) -> tuple[Ints, Ints]:
+def _owners(columns: TraceColumns) -> tuple[Ints, Ints]:
     """The op of each kernel, and the innermost op around it whose work its shapes tell."""
     kernels, ops = columns.kernels, columns.ops
     nest = Nest(ops.keys, ops.starts, ops.ends)
@@ -73,7 +73,7 @@ def _owners(columns: Columns) -> tuple[Ints, Ints]:
     return rows, owners
 
 
-def _by_id(columns: Columns) -> Ints:
+def _by_id(columns: TraceColumns) -> Ints:
     ids = np.array(columns.ops.ids, dtype=np.int64)
     wanted = np.array(columns.kernels.ids, dtype=np.int64)
     rows = np.full(len(wanted), NONE, dtype=np.int64)
@@ -86,7 +86,7 @@ def _by_id(columns: Columns) -> Ints:
     return rows
 
 
-def _by_correlation(columns: Columns, rows: Ints, nest: Nest) -> None:
+def _by_correlation(columns: TraceColumns, rows: Ints, nest: Nest) -> None:
     """Kernels without the id of an op: the op that was running when they were launched."""
     kernels, launches = columns.kernels, columns.launches
     numbers = np.array(kernels.correlations, dtype=np.int64)
@@ -103,7 +103,7 @@ def _by_correlation(columns: Columns, rows: Ints, nest: Nest) -> None:
     rows[missing[good]] = nest.around(threads, launches.starts[calls])
 
 
-def _grouped(columns: Columns, rows: Ints, owners: Ints) -> Table:
+def _grouped(columns: TraceColumns, rows: Ints, owners: Ints) -> Table:
     """Kernels of one op as one row: its time is the union of theirs."""
     k = columns.kernels
     of_ops = np.append(np.array(columns.ops.names, dtype=np.int64), NONE)
@@ -135,7 +135,7 @@ def _grouped(columns: Columns, rows: Ints, owners: Ints) -> Table:
     return table[keep]
 
 
-def _ranges(columns: Columns) -> Ints:
+def _ranges(columns: TraceColumns) -> Ints:
     """The name of the innermost range around each op; `NONE` where there is none."""
     ops, ranges = columns.ops, columns.ranges
     if not ranges:
@@ -145,7 +145,7 @@ def _ranges(columns: Columns) -> Ints:
     return np.asarray(names[nest.around(ops.keys, ops.starts)], dtype=np.int64)
 
 
-def _copies(columns: Columns) -> Table:
+def _copies(columns: TraceColumns) -> Table:
     c = columns.copies
     none = np.full(len(c), NONE)
     return _stack(
@@ -168,7 +168,7 @@ def _stack(*columns: npt.NDArray[Any]) -> Table:
 class _Maker:
     """Samples from numbers."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: TraceColumns) -> None:
         self._names, self._calls = columns.names.values(), columns.calls.values()
         self._shapes, self._devices = columns.shapes.values(), columns.devices.values()
 
@@ -204,7 +204,7 @@ class _Maker:
         )
 
 
-def _why(name: str, call: Call | None) -> str:
+def _why(name: str, call: RecordedOp | None) -> str:
     if is_communication(name):
         return "communication"
     if call is None:
@@ -237,7 +237,7 @@ def _compact(dims: bytes) -> str:
     return "" if text == "null" else re.sub(r"\s+", "", text)[:_MOST_SHAPES]
 
 
-def worked_kernels(columns: Columns) -> tuple[Ints, Ints, Floats, Floats]:
+def worked_kernels(columns: TraceColumns) -> tuple[Ints, Ints, Floats, Floats]:
     """Kernels whose op has known work; those of one op are one.
 
     Returns:
@@ -249,7 +249,7 @@ def worked_kernels(columns: Columns) -> tuple[Ints, Ints, Floats, Floats]:
     return calls, keys, table[:, -2], table[:, -1]
 
 
-def outermost(columns: Columns) -> Ints:
+def outermost(columns: TraceColumns) -> Ints:
     """Ops whose work is known, without those inside of one of these."""
     ops = columns.ops
     known = np.array([op_work(call) is not None for call in columns.calls.values()], dtype=bool)
@@ -264,7 +264,7 @@ def outermost(columns: Columns) -> Ints:
     return np.concatenate(kept) if kept else rows
 
 
-def cpu_samples(columns: Columns) -> tuple[list[Sample], list[str]]:
+def cpu_samples(columns: TraceColumns) -> tuple[list[Sample], list[str]]:
     """The outermost ops whose work is known, and what is left between them.
 
     Returns:
@@ -298,7 +298,7 @@ def cpu_samples(columns: Columns) -> tuple[list[Sample], list[str]]:
     ], notes
 
 
-def _cpu_sample(call: Call, parent: Call | None, count: int, time_us: float) -> Sample:
+def _cpu_sample(call: RecordedOp, parent: RecordedOp | None, count: int, time_us: float) -> Sample:
     worked = op_work(call)
     work, traffic = worked or ((), ())
     return Sample(

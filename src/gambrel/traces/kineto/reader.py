@@ -12,10 +12,10 @@ import numpy as np
 from gambrel.analysis.samples import Known, Sample, Samples
 from gambrel.errors import FileFormatError
 from gambrel.traces.kineto.activity import time_of
-from gambrel.traces.kineto.columns import Columns
+from gambrel.traces.kineto.columns import TraceColumns
 from gambrel.traces.kineto.events import Rest
 from gambrel.traces.kineto.join import cpu_samples, gpu_samples
-from gambrel.traces.kineto.stream import Stream
+from gambrel.traces.kineto.stream import EventStream
 
 FORMAT: Final = "PyTorch trace"
 
@@ -26,7 +26,7 @@ def read(path: Path) -> Samples:
     Raises:
         FileFormatError: Not readable, truncated, or without kernels and ops.
     """
-    stream, columns = Stream(path), Columns()
+    stream, columns = EventStream(path), TraceColumns()
     for events in stream.pieces():
         columns.add(events)
     on_gpu = bool(columns.kernels or columns.copies)

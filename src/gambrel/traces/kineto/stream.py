@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from gambrel.errors import FileFormatError
-from gambrel.traces.kineto.events import Event, Rest
+from gambrel.traces.kineto.events import Rest, TraceEvent
 from gambrel.traces.source import tell
 
 #: Bytes that are decoded at once.
@@ -37,10 +37,10 @@ _AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _TAIL: Final = 1 << 17
 _MOST_TRIED: Final = 8
 
-_EVENTS: Final = msgspec.json.Decoder(list[Event])
+_EVENTS: Final = msgspec.json.Decoder(list[TraceEvent])
 
 
-class Stream:
+class EventStream:
     """The events of one file, piece by piece; afterwards what else it holds.
 
     Attributes:
@@ -54,7 +54,7 @@ class Stream:
         self._offset = 0  # of the first byte that is held
         self._held = b""
 
-    def pieces(self) -> Iterator[list[Event]]:
+    def pieces(self) -> Iterator[list[TraceEvent]]:
         """Takes the events in order.
 
         Raises:
@@ -111,7 +111,7 @@ class Stream:
             f"{self._path}, offset 0: a JSON object without 'traceEvents' is no trace."
         )
 
-    def _take(self, key: bytes) -> tuple[list[Event], bool]:
+    def _take(self, key: bytes) -> tuple[list[TraceEvent], bool]:
         """Decodes what is held up to the last end of an event that can be found."""
         start = max(len(self._held) - _TAIL, 0)
         ends = list(_BETWEEN.finditer(self._held, start))
@@ -136,7 +136,7 @@ class Stream:
             self._more()  # refuses
         return [], False
 
-    def _last(self, before: bytes) -> Iterator[list[Event]]:
+    def _last(self, before: bytes) -> Iterator[list[TraceEvent]]:
         """The end of the list and what follows it."""
         while self._more():
             pass

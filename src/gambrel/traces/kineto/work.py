@@ -19,7 +19,7 @@ from gambrel.capture.aten import TensorArg, describe, is_known
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import GambrelError
 from gambrel.ops.base import Cost, Engine, OpView, TensorView, cost, is_free, is_modelled
-from gambrel.traces.kineto.columns import Call
+from gambrel.traces.kineto.columns import RecordedOp
 from gambrel.traces.kineto.events import parse_list
 
 Shape = tuple[int, ...]
@@ -51,7 +51,7 @@ _LARGEST: Final = 1e30
 Worked = tuple[tuple[MeasuredWork, ...], tuple[MeasuredTraffic, ...]]
 
 
-def op_work(call: Call, *, tf32: bool = False) -> Worked | None:
+def op_work(call: RecordedOp, *, tf32: bool = False) -> Worked | None:
     """The work and the compulsory traffic of one op call.
 
     Args:

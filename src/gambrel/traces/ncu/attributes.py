@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import PROFILED
-from gambrel.device.model import Ceiling, Device, Fact, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, Fact, MemoryLevel, Source
 from gambrel.traces.ncu.values import Metrics
 from gambrel.units import format_si
 
@@ -211,7 +211,7 @@ def _ceilings(
                     engine=engine,
                     dtype=dtype,
                     flop_per_s=units * rate * clock,
-                    kind=Kind.DERIVED,
+                    kind=CeilingKind.DERIVED,
                     source=_source(),
                     note=f"compute capability {cc}: {note}",
                 )
@@ -227,7 +227,7 @@ def _dram(found: Mapping[str, float]) -> list[MemoryLevel]:
         MemoryLevel(
             name="DRAM",
             byte_per_s=_DATA_RATE * clock * bus / 8,
-            kind=Kind.DERIVED,
+            kind=CeilingKind.DERIVED,
             bandwidth_source=_source(),
             note=f"{_DATA_RATE} x {format_si(clock, 'Hz')} x {bus:.0f} bit / 8",
         )
@@ -238,7 +238,7 @@ def _l1(units: float, size: int, clock: float) -> MemoryLevel:
     return MemoryLevel(
         name="L1",
         byte_per_s=units * size * clock,
-        kind=Kind.DERIVED,
+        kind=CeilingKind.DERIVED,
         bandwidth_source=_source(),
         note=f"{units:.0f} SM x {size} B/clk x {format_si(clock, 'Hz')}",
     )

@@ -10,9 +10,9 @@ from typing import Final
 
 from gambrel.analysis.samples import PROFILED
 from gambrel.analysis.samples.records import OWN_ROOFS
-from gambrel.device.model import Ceiling, Device, Kind, MemoryLevel, Source
+from gambrel.device.model import Ceiling, CeilingKind, Device, MemoryLevel, Source
 from gambrel.dtypes import BITS
-from gambrel.traces.ncu.values import Metrics, Shape
+from gambrel.traces.ncu.values import Metrics, MetricSchema
 from gambrel.units import format_si
 
 _PEAK: Final = ".sum.peak_sustained"
@@ -88,7 +88,7 @@ def _keep(values: array[float], value: float) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _kept(shape: Shape) -> tuple[tuple[tuple[str, str, int], ...], bool]:
+def _kept(shape: MetricSchema) -> tuple[tuple[tuple[str, str, int], ...], bool]:
     """Values to keep, as slot, name and factor; and whether there are peaks among them."""
     names = set(shape.names)
     kept = []
@@ -163,7 +163,7 @@ def _ceilings(peaks: ChipPeaks, cc: str, clock: float, source: Source) -> tuple[
             engine=engine,
             dtype=dtype,
             flop_per_s=per_clock * clock,
-            kind=Kind.MEASURED,
+            kind=CeilingKind.MEASURED,
             source=source,
             note=f"{name}{_PEAK}",
         )
@@ -188,7 +188,7 @@ def _memory(peaks: ChipPeaks, source: Source) -> list[MemoryLevel]:
                 name=level,
                 byte_per_s=peak * factor * clock,
                 bandwidth_source=source,
-                kind=Kind.MEASURED,
+                kind=CeilingKind.MEASURED,
                 note=f"{base}{_PEAK} x {factor}",
             )
     return list(levels.values())

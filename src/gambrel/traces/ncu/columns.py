@@ -46,7 +46,7 @@ _DURATIONS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MetricColumn:
     """A metric that is read.
 
     Attributes:
@@ -66,7 +66,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class MetricColumns:
     """The metrics of a launch, in the order of their cells.
 
     Attributes:
@@ -77,7 +77,7 @@ class Columns:
     """
 
     index: dict[str, int]
-    read: tuple[Column, ...]
+    read: tuple[MetricColumn, ...]
     repeats: tuple[tuple[int, int], ...]
     units: tuple[str, ...]
 
@@ -91,7 +91,9 @@ class Columns:
 
 
 @lru_cache(maxsize=4096)
-def columns_of(names: tuple[str, ...], units: tuple[str, ...], *, raw: bool = False) -> Columns:
+def columns_of(
+    names: tuple[str, ...], units: tuple[str, ...], *, raw: bool = False
+) -> MetricColumns:
     """The metrics behind the headings of a table, or behind the rows of a launch.
 
     Args:
@@ -108,11 +110,11 @@ def columns_of(names: tuple[str, ...], units: tuple[str, ...], *, raw: bool = Fa
         if first != at:
             repeats.append((at, first))
     read = tuple(
-        Column(at, name, scale(units[at]), _whole(name, units[at]), name.startswith(_DERIVED))
+        MetricColumn(at, name, scale(units[at]), _whole(name, units[at]), name.startswith(_DERIVED))
         for name, at in index.items()
         if not (raw and name.startswith(_UNREAD))
     )
-    return Columns(index, read, tuple(repeats), units)
+    return MetricColumns(index, read, tuple(repeats), units)
 
 
 def metric_name(name: str, unit: str) -> str:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from gambrel.traces.ncu.columns import Column, Columns
+from gambrel.traces.ncu.columns import MetricColumn, MetricColumns
 from gambrel.traces.ncu.launch import Launch
-from gambrel.traces.ncu.numbers import Evidence, Locale, looks_numeric
+from gambrel.traces.ncu.numbers import Locale, LocaleEvidence, looks_numeric
 from gambrel.traces.ncu.values import Metrics, shape_of
 
 #: Larger values are damage: a GPU would need a billion years to count so far.
@@ -35,7 +35,7 @@ class _Script:
     """
 
     def __init__(self, where: str) -> None:
-        self.evidence = Evidence(where)
+        self.evidence = LocaleEvidence(where)
         self.locale = Locale()
         self.depends = False
 
@@ -84,13 +84,13 @@ class Numbers:
         first = launches[0].columns
         if all(launch.columns is first for launch in launches):
             return self._alike(first, launches)
-        groups: dict[Columns, list[Launch]] = {}
+        groups: dict[MetricColumns, list[Launch]] = {}
         for launch in launches:
             groups.setdefault(launch.columns, []).append(launch)
         found = {columns: iter(self._alike(columns, group)) for columns, group in groups.items()}
         return [next(found[launch.columns]) for launch in launches]
 
-    def _alike(self, columns: Columns, launches: Sequence[Launch]) -> list[Metrics]:
+    def _alike(self, columns: MetricColumns, launches: Sequence[Launch]) -> list[Metrics]:
         """The numbers of launches with the same metrics."""
         cells = list(zip(*[launch.cells for launch in launches], strict=True))
         names, values, gaps = [], [], False
@@ -112,7 +112,7 @@ class Numbers:
         ]
 
     def _column(
-        self, column: Column, cells: Sequence[str], launches: Sequence[Launch]
+        self, column: MetricColumn, cells: Sequence[str], launches: Sequence[Launch]
     ) -> tuple[Sequence[float | None], bool]:
         """One metric of all launches, and whether each has a value."""
         script = self._derived if column.derived else self._counters
@@ -136,7 +136,7 @@ _COMMA: Final = re.compile(
 _AMBIGUOUS: Final = re.compile(r"(?:(?:\d+|[1-9]\d{0,2},\d{3})(?:\n|\Z))+(?<!\n)", re.ASCII)
 
 
-def _at_once(script: _Script, column: Column, text: str, line: int) -> list[float] | None:
+def _at_once(script: _Script, column: MetricColumn, text: str, line: int) -> list[float] | None:
     """Plain numbers, one a line; None where anything else is among them."""
     if not text.replace("\n", "").isdecimal():
         pattern = _AMBIGUOUS
@@ -162,7 +162,7 @@ def _at_once(script: _Script, column: Column, text: str, line: int) -> list[floa
     return values if factor == 1.0 else [value * factor for value in values]
 
 
-def _cell(script: _Script, column: Column, text: str, line: int) -> float | None:
+def _cell(script: _Script, column: MetricColumn, text: str, line: int) -> float | None:
     if text in _EMPTY:
         return None
     if not text.isdecimal() and looks_numeric(text):
@@ -179,7 +179,7 @@ def _partial(names: Sequence[str], row: Sequence[float | None], launch: Launch) 
     return Metrics(values, shape_of(tuple(values)), launch)
 
 
-def _value(text: str, column: Column, locale: Locale) -> float | None:
+def _value(text: str, column: MetricColumn, locale: Locale) -> float | None:
     try:
         instanced = _INSTANCED.fullmatch(text) if "(" in text else None
         if instanced is None:

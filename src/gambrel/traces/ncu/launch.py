@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-from gambrel.traces.ncu.columns import Columns
+from gambrel.traces.ncu.columns import MetricColumns
 
 #: Columns that describe a launch; every other column of the wide layout is a metric.
 _LAUNCH: Final = frozenset(
@@ -63,7 +63,7 @@ class Launch:
     line: int
     row: Sequence[str]
     heading: Heading
-    columns: Columns
+    columns: MetricColumns
     cells: Sequence[str]
 
     def text(self, column: str) -> str:

@@ -48,7 +48,7 @@ def looks_numeric(text: str) -> bool:
     return text.isdecimal() or _NUMBER.fullmatch(text) is not None
 
 
-class Evidence:
+class LocaleEvidence:
     """What the cells of a file prove about its locale, cell by cell.
 
     Attributes:

@@ -20,7 +20,7 @@ from gambrel.analysis.samples import (
     times_work,
 )
 from gambrel.traces import cdna
-from gambrel.traces.collected import Collected
+from gambrel.traces.launches import LaunchList
 from gambrel.traces.ncu.attributes import Attributes, completed, reckon
 from gambrel.traces.ncu.ceilings import ChipPeaks, from_report
 from gambrel.traces.ncu.convert import Numbers, OtherLocaleError
@@ -30,8 +30,8 @@ from gambrel.traces.ncu.metric_units import scale
 from gambrel.traces.ncu.numbers import Locale
 from gambrel.traces.ncu.table import OutOfOrderError, launches
 from gambrel.traces.ncu.traffic import measure
-from gambrel.traces.ncu.values import Metrics, Shape
-from gambrel.traces.ncu.work import Counted, count
+from gambrel.traces.ncu.values import Metrics, MetricSchema
+from gambrel.traces.ncu.work import KernelWork, count
 from gambrel.traces.source import TextFile
 
 #: Generation by the prefixes of NVIDIA's own kernels.
@@ -144,7 +144,7 @@ class _Seen:
     """
 
     def __init__(self, cc: str) -> None:
-        self.collected = Collected()
+        self.collected = LaunchList()
         self.chips: dict[str, None] = {}
         self.device_name = ""
         self.peaks = ChipPeaks()
@@ -183,7 +183,7 @@ class _Seen:
         self._owner = owner
 
 
-def _of_amd(metrics: Metrics, chip: str) -> tuple[Counted, tuple[MeasuredTraffic, ...]]:
+def _of_amd(metrics: Metrics, chip: str) -> tuple[KernelWork, tuple[MeasuredTraffic, ...]]:
     """Work and bytes where a script wrote AMD's counters into a table of this form."""
     counters = {
         name.removesuffix("_sum"): _amd_count(name, value, metrics)
@@ -192,7 +192,7 @@ def _of_amd(metrics: Metrics, chip: str) -> tuple[Counted, tuple[MeasuredTraffic
     work = cdna.count_work(counters, chip)
     state = Known.COUNTED if work else Known.MISSING
     why = "" if work else cdna.why_missing(counters)
-    return Counted(state=state, why=why, work=work), tuple(cdna.measure(counters, chip))
+    return KernelWork(state=state, why=why, work=work), tuple(cdna.measure(counters, chip))
 
 
 #: Sums in units of 1024 bytes, unless the table has a unit for them; a kilobyte of AMD's is 1024.
@@ -252,7 +252,7 @@ def _sample(launch: Launch, metrics: Metrics, origin: str, cc: str) -> Sample:
 
 
 @lru_cache(maxsize=4096)
-def _has_more(shape: Shape) -> bool:
+def _has_more(shape: MetricSchema) -> bool:
     """Whether there can be shares, ratios or instructions."""
     instructions = _is_amd(shape.bases) or "sm__inst_executed" in shape.bases
     return instructions or _HAS_REQUESTS in shape.bases or bool(_shares(shape.bases))

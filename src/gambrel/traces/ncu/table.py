@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final, Protocol
 
 from gambrel.errors import FileFormatError
-from gambrel.traces.ncu.columns import Columns, columns_of
+from gambrel.traces.ncu.columns import MetricColumns, columns_of
 from gambrel.traces.ncu.cut import Cut, Table, delimiter_of
 from gambrel.traces.ncu.launch import Heading, Launch, of_launch, picker
 
@@ -183,7 +183,7 @@ def _parse_wide(
 ) -> Iterator[Launch]:
     metrics = [i for i, n in enumerate(header) if n and not of_launch(n)]
     heading = Heading(header)
-    columns: Columns | None = None
+    columns: MetricColumns | None = None
     names, units = tuple(header[i] for i in metrics), ("",) * len(metrics)
     width = len(header)
     pick = picker(metrics)

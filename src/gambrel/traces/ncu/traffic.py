@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from gambrel.analysis.samples import MeasuredTraffic
-from gambrel.traces.ncu.values import Found, Metrics, Shape
+from gambrel.traces.ncu.values import Metrics, MetricSchema, MetricSum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,9 @@ _Way = tuple[Definition, tuple[str, ...]]
 
 
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape, cc: str) -> tuple[tuple[tuple[_Way, ...], ...], tuple[str, ...]] | None:
+def _plan(
+    shape: MetricSchema, cc: str
+) -> tuple[tuple[tuple[_Way, ...], ...], tuple[str, ...]] | None:
     """The ways to get each level, and notes; None where some counter has no recorded sum."""
     levels: dict[str, list[_Way]] = {}
     for definition in _applicable(shape.bases, cc in _UNIFIED):
@@ -196,7 +198,7 @@ def _recorded(values: Mapping[str, float], ways: Sequence[_Way]) -> MeasuredTraf
 
 def _measure(metrics: Metrics, cc: str) -> tuple[tuple[MeasuredTraffic, ...], tuple[str, ...]]:
     """The bytes of a kernel whose file lacks sums, from rates as well."""
-    found: dict[str, list[tuple[Definition, Found]]] = {}
+    found: dict[str, list[tuple[Definition, MetricSum]]] = {}
     rates: dict[str, tuple[Definition, float]] = {}
     for definition in _applicable(metrics.bases, cc in _UNIFIED):
         total = _total(metrics, definition)
@@ -230,12 +232,12 @@ def _applicable(bases: frozenset[str], unified: bool) -> tuple[Definition, ...]:
     )
 
 
-def _total(metrics: Metrics, definition: Definition) -> Found | None:
+def _total(metrics: Metrics, definition: Definition) -> MetricSum | None:
     if len(definition.counters) == 1 and not definition.optional:
         one = metrics.total(definition.counters[0])
         if one is None or definition.factor == 1:
             return one
-        return Found(value=one.value * definition.factor, how=one.how, error=one.error)
+        return MetricSum(value=one.value * definition.factor, how=one.how, error=one.error)
     parts = [metrics.total(counter) for counter in definition.counters]
     known = [p for p in parts if p is not None]
     if len(known) < len(parts):
@@ -244,7 +246,7 @@ def _total(metrics: Metrics, definition: Definition) -> Found | None:
     total = sum(p.value for p in known)
     off = sum(p.value * p.error for p in known)
     ways = list(dict.fromkeys(p.how for p in known if p.how))
-    return Found(
+    return MetricSum(
         value=total * definition.factor,
         how=", ".join(ways),
         error=off / total if total else 0.0,
@@ -257,7 +259,7 @@ def _rate(metrics: Metrics, definition: Definition) -> float | None:
     return sum(known) * definition.factor if len(known) == len(rates) else None
 
 
-def _level(level: str, found: list[tuple[Definition, Found]]) -> MeasuredTraffic:
+def _level(level: str, found: list[tuple[Definition, MetricSum]]) -> MeasuredTraffic:
     (first, total), *rest = found
     return MeasuredTraffic(
         level=level,

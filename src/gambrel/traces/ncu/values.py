@@ -33,7 +33,7 @@ RATE_ERROR: Final = 1e-3
 _CLOCKS: Final = tuple(f"{unit}__cycles_elapsed.avg.per_second" for unit in ("sm", "smsp", "gpc"))
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class MetricSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A sum, and how it was found.
 
     Attributes:
@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class MetricSchema:
     """What follows from the names of a launch's metrics, worked out once for all that have them.
 
     Attributes:
@@ -67,14 +67,14 @@ class Shape:
 
 
 @lru_cache(maxsize=4096)
-def shape_of(names: tuple[str, ...]) -> Shape:
+def shape_of(names: tuple[str, ...]) -> MetricSchema:
     """The shape of launches with these metrics."""
     bases = {name.partition(".")[0] for name in names}
     sums = {name[:-4]: name for name in names if name.endswith(".sum")}
     for base, name in list(sums.items()):
         if base.startswith("smsp__"):
             sums.setdefault(f"sm__{base[6:]}", name)
-    return Shape(
+    return MetricSchema(
         names=names,
         bases=frozenset(bases | {f"sm__{n[6:]}" for n in bases if n.startswith("smsp__")}),
         sums=sums,
@@ -94,7 +94,7 @@ class Metrics:
     """
 
     values: dict[str, float]
-    shape: Shape
+    shape: MetricSchema
     launch: Launch
 
     @property
@@ -145,7 +145,7 @@ class Metrics:
                 return self._step(name) / self.values[name]
         return 1.0
 
-    def total(self, base: str) -> Found | None:
+    def total(self, base: str) -> MetricSum | None:
         """The sum of a counter over the launch, by the most exact way that the file allows.
 
         Args:
@@ -153,7 +153,7 @@ class Metrics:
         """
         recorded = self.shape.sums.get(base)
         if recorded is not None:
-            return Found(value=self.values[recorded])
+            return MetricSum(value=self.values[recorded])
         if base not in self.shape.bases:
             return None
         for suffix in (".sum.per_cycle_elapsed", ".sum.per_second"):
@@ -162,7 +162,7 @@ class Metrics:
             if rate is not None and by is not None:
                 error = RATE_ERROR + self._rounding(base + suffix, rate) + self._span_error(suffix)
                 way = "cycles" if suffix.endswith("elapsed") else "time"
-                return Found(value=rate * by, how=f"rate x {way}", error=error)
+                return MetricSum(value=rate * by, how=f"rate x {way}", error=error)
         return None
 
     def rate(self, base: str) -> float | None:

@@ -15,10 +15,10 @@ import msgspec
 
 from gambrel.analysis.samples import Known, MeasuredWork
 from gambrel.analysis.samples.warn import IDLE_PIPE
-from gambrel.traces.ncu.values import Found, Metrics, Shape
+from gambrel.traces.ncu.values import Metrics, MetricSchema, MetricSum
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class KernelWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one kernel.
 
     Attributes:
@@ -93,7 +93,7 @@ _SHAPES: Final[tuple[tuple[str, re.Pattern[str], int, str], ...]] = (
 _BF16_NAME: Final = re.compile(r"bf16|bfloat", re.IGNORECASE)
 
 
-def count(metrics: Metrics, kernel: str, cc: str) -> Counted:
+def count(metrics: Metrics, kernel: str, cc: str) -> KernelWork:
     """Counts the FLOP of one kernel.
 
     Args:
@@ -106,14 +106,14 @@ def count(metrics: Metrics, kernel: str, cc: str) -> Counted:
     if cc in _CONSTANT_MOVES:
         vector = _mark_constant_moves(vector, matrix, metrics, kernel)
     if state is Known.NOT_COUNTABLE:
-        return Counted(state=state, why=why, work=vector, notes=notes)
+        return KernelWork(state=state, why=why, work=vector, notes=notes)
     if not vector and not matrix:
-        return Counted(state=Known.MISSING, why=_missing(metrics), notes=notes)
+        return KernelWork(state=Known.MISSING, why=_missing(metrics), notes=notes)
     if state is Known.MISSING:
         notes = (*notes, "tensor-core work was not collected; FLOP are those of the CUDA cores")
     elif why:
         notes = (*notes, why)
-    return Counted(state=Known.COUNTED, work=(*matrix, *vector), notes=notes)
+    return KernelWork(state=Known.COUNTED, work=(*matrix, *vector), notes=notes)
 
 
 def _missing(metrics: Metrics) -> str:
@@ -165,7 +165,7 @@ _SASS: Final = "SASS thread instructions"
 
 
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape) -> tuple[_Part, ...] | None:
+def _plan(shape: MetricSchema) -> tuple[_Part, ...] | None:
     """The counters of each format by their recorded sums; None where one has no recorded sum."""
     plan = []
     for dtype, factors in _present(shape.bases).items():
@@ -196,7 +196,7 @@ def _present(bases: frozenset[str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _thread_inst(metrics: Metrics, name: str) -> Found | None:
+def _thread_inst(metrics: Metrics, name: str) -> MetricSum | None:
     found = metrics.total(_THREAD.format(name))
     if found is not None or "fma" not in name:
         return found
@@ -205,10 +205,10 @@ def _thread_inst(metrics: Metrics, name: str) -> Found | None:
     cycles = metrics.cycles
     if twice is None or cycles is None:
         return None
-    return Found(value=twice / 2 * cycles, how="rate x cycles", error=1e-3)
+    return MetricSum(value=twice / 2 * cycles, how="rate x cycles", error=1e-3)
 
 
-def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, Found]]) -> MeasuredWork:
+def _add(work_class: str, dtype: str, parts: Sequence[tuple[int, MetricSum]]) -> MeasuredWork:
     total = off = 0.0
     how = _SASS
     for factor, s in parts:
@@ -292,7 +292,7 @@ def _by_operations(metrics: Metrics, _kernel: str, _cc: str) -> _State | None:
     Totals, totals by sparsity, parts by instruction, and parts by sparsity overlap; of each source
     format one level is used. Every listed counter of that level is added.
     """
-    levels: dict[str, dict[int, list[tuple[bool, Found]]]] = {}
+    levels: dict[str, dict[int, list[tuple[bool, MetricSum]]]] = {}
     for base, dtype, rank, sparse in _paths(metrics.shape):
         found = metrics.total(base)
         if found is not None:
@@ -319,7 +319,7 @@ _MATRIX_NAME: Final = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _paths(shape: Shape) -> tuple[tuple[str, str, int, bool], ...]:
+def _paths(shape: MetricSchema) -> tuple[tuple[str, str, int, bool], ...]:
     """Counters of operations: base, format, rank (0 for totals), whether on the sparse path."""
     bases = (
         name.partition(".")[0].replace("smsp__", "sm__", 1)
@@ -340,7 +340,7 @@ def _paths(shape: Shape) -> tuple[tuple[str, str, int, bool], ...]:
     return tuple(found)
 
 
-def _operations(dtype: str, sparse: bool, chosen: Sequence[Found]) -> MeasuredWork:
+def _operations(dtype: str, sparse: bool, chosen: Sequence[MetricSum]) -> MeasuredWork:
     total = sum(f.value for f in chosen)
     off = sum(f.value * f.error for f in chosen)
     ways = list(dict.fromkeys(f.how for f in chosen if f.how))
@@ -388,7 +388,7 @@ def _by_instructions(metrics: Metrics, kernel: str, cc: str) -> _State | None:
     return Known.COUNTED, note, (work,)
 
 
-def _tensor_instructions(metrics: Metrics) -> Found | None:
+def _tensor_instructions(metrics: Metrics) -> MetricSum | None:
     """All of them, or the sum over the kinds (HMMA, IMMA, DMMA, ...) that were collected."""
     for name in (_PIPE, "sm__inst_executed_pipe_tc"):
         whole = metrics.total(name)
@@ -398,7 +398,7 @@ def _tensor_instructions(metrics: Metrics) -> Found | None:
     if not kinds:
         return None
     worst = max(kinds, key=lambda f: f.error)
-    return Found(value=sum(f.value for f in kinds), how=worst.how, error=worst.error)
+    return MetricSum(value=sum(f.value for f in kinds), how=worst.how, error=worst.error)
 
 
 @lru_cache(maxsize=4096)

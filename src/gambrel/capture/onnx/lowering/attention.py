@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
-#: Two matmuls with a softmax between them, as patterns find it: query, key, value, mask.
+#: One call as formats write it: query, key, value, mask, tokens before width.
 SCALED = "gambrel::ScaledAttention"
+#: As patterns and the names of kernels give it: query, key, value, mask, in any memory order.
+ATTENTION = "xla::attention"
+#: Fused attention writes the heads of a token side by side: to merge them is a view.
+TOKENS_FIRST: Final = (0, 2, 1, 3)
+_SIZES: Final = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "v_head_dim")
+
+
+def sizes_of(*sizes: int) -> dict[str, Any]:
+    """Sizes by name: batches, heads, heads of keys, queries, keys, widths of keys and values."""
+    return dict(zip(_SIZES, sizes, strict=True))
 
 
 @lowers(SCALED)
@@ -20,14 +32,33 @@ def scaled(op: NodeOperands) -> Lowered:
         0.0,
         False,
     )
+    sizes, attrs = _with_pairs(op, found.sizes, found.attrs)
+    return Described(found.kind, sizes, attrs, found.inputs, found.outputs)
+
+
+@lowers(ATTENTION)
+def attention(op: NodeOperands) -> Lowered:
+    """Sizes stand in the step: operands lie in any order."""
+    mask = op.optional(3) if op.step.input(3) is not None else None
+    sizes, attrs = described_sizes(op, mask is not None)
+    inputs = (op.x(0), op.x(1), op.x(2), mask)
+    return op.described("attention", sizes, attrs, inputs=inputs)
+
+
+def described_sizes(op: NodeOperands, masked: bool) -> tuple[Sizes, Attributes]:
+    """Sizes and attributes that stand in a step by the names that the cost formula has."""
+    sizes = sizes_of(*(int(op.attr(name)) for name in _SIZES))
+    return _with_pairs(op, sizes, {"mask": masked, "dropout": False})
+
+
+def _with_pairs(op: NodeOperands, sizes: Sizes, attrs: Attributes) -> tuple[Sizes, Attributes]:
+    """Sizes and attributes with what the masks of a step leave."""
     causal = bool(op.attr("causal"))
-    attrs = {**found.attrs, "causal": causal}
+    attrs = {**attrs, "causal": causal}
     if causal:
         attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
-    sizes = dict(found.sizes)
-    if op.attr("window"):
-        sizes["window"] = int(op.attr("window"))
-    return Described(found.kind, sizes, attrs, found.inputs, found.outputs)
+    window = op.attr("window")
+    return {**sizes, **({"window": int(window)} if window else {})}, attrs
 
 
 @lowers("Attention", "ai.onnx.preview::FlexAttention")
@@ -45,10 +76,10 @@ def standard(op: NodeOperands) -> Lowered:
         width, out = q.shape[2] // heads, v.shape[2] // shared
     shape = (q.shape[0], heads, shared, tokens, before + keys, width, out)
     if op.step.op != "Attention":
-        return op.described("attention", _sizes(*shape), _attrs(False, False))
+        return op.described("attention", sizes_of(*shape), _attrs(False, False))
     # Without a cache the first query sees the first key, with one it stands behind the cached ones.
     attrs = _attrs(bool(op.attr("is_causal")), op.optional(3) is not None, before > 0)
-    sizes = _sizes(*shape)
+    sizes = sizes_of(*shape)
     left = int(op.attr("left_window_size", -1))
     if left >= 0 and attrs["causal"]:
         sizes["window"] = left + 1
@@ -76,7 +107,7 @@ def packed(op: NodeOperands) -> Lowered:
     )
     past = op.optional(4)
     before = past.shape[3] if past is not None else 0
-    sizes = _sizes(batch, heads, heads, tokens, before + tokens, own[0] // heads, own[2] // heads)
+    sizes = sizes_of(batch, heads, heads, tokens, before + tokens, own[0] // heads, own[2] // heads)
     causal = bool(op.attr("unidirectional"))
     masks = (op.optional(3), op.optional(5))
     attrs = _attrs(causal, any(m is not None for m in masks), before > 0)
@@ -95,7 +126,7 @@ def multi_head(op: NodeOperands) -> Lowered:
     width = q.shape[-1] if len(q.shape) == 5 else q.shape[-1] // heads
     keys = tokens if k is None else k.shape[-2] if len(k.shape) < 5 else k.shape[1]
     out = op.out.shape[-1] // heads
-    sizes = _sizes(batch, heads, heads, tokens, before + keys, width, out)
+    sizes = sizes_of(batch, heads, heads, tokens, before + keys, width, out)
     masks = (op.optional(4), op.optional(5))
     attrs = _attrs(bool(op.attr("unidirectional")), any(m is not None for m in masks), before > 0)
     found: list[Described] = []
@@ -131,7 +162,7 @@ def grouped_query(op: NodeOperands) -> Lowered:
     width = q.shape[2] // (heads + 2 * shared) if k is None else q.shape[2] // heads
     past = op.optional(3)
     before = past.shape[2] if past is not None else 0
-    sizes = _sizes(batch, heads, shared, tokens, before + tokens, width, width)
+    sizes = sizes_of(batch, heads, shared, tokens, before + tokens, width, width)
     window = int(op.attr("local_window_size", -1))
     if window > 0:
         sizes["window"] = window
@@ -184,20 +215,6 @@ def _appended(
         copy: Attributes = {"function": "cat"}
         found.append(op.described("copy", {}, copy, inputs=(held, part), outputs=(out,)))
     return found
-
-
-def _sizes(
-    batch: int, heads: int, shared: int, tokens: int, keys: int, width: int, out: int
-) -> Sizes:
-    return {
-        "batch": batch,
-        "heads": heads,
-        "kv_heads": shared,
-        "q_len": tokens,
-        "kv_len": keys,
-        "head_dim": width,
-        "v_head_dim": out,
-    }
 
 
 def _attrs(causal: bool, mask: bool, cached: bool = False) -> Attributes:

@@ -8,6 +8,19 @@ from gambrel.capture.aten import Described, TensorArg
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.workload import Attributes, Sizes
 
+#: A normalization, as patterns find it: x, then its parameters.
+NORMALIZATION = "xla::normalization"
+
+
+@lowers(NORMALIZATION)
+def written_out(op: NodeOperands) -> Lowered:
+    """As many groups as statistics."""
+    x = op.x()
+    affine, statistics = bool(op.attr("affine")), bool(op.attr("statistics"))
+    attrs = _attrs(str(op.attr("function")), affine=affine, statistics=statistics)
+    sizes: Sizes = {"elements": x.numel, "groups": int(op.attr("groups"))}
+    return op.described("normalization", sizes, attrs)
+
 
 @lowers("BatchNormalization")
 def batch_norm(op: NodeOperands) -> Lowered:

@@ -1,1 +1,1 @@
-"""Decompositions that exporters write, recognised as the operators that they stand for."""
+"""Decompositions recognised as the operators they stand for, in files and in programs of XLA."""

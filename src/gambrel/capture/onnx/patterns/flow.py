@@ -22,7 +22,6 @@ class Flow:
         self._returned = set(trace.outputs)
         self._dropped: set[Step] = set()
         self._placed: dict[Step, Step] = {}
-        self._before: dict[Step, list[Step]] = {}
         self._order = {step: i for i, step in enumerate(trace.steps)}
         for step in trace.steps:
             self._link(step)
@@ -78,11 +77,6 @@ class Flow:
         self._placed[by] = last
         self._link(by)
 
-    def insert_before(self, step: Step, new: Step) -> None:
-        """Puts a step before another."""
-        self._before.setdefault(self._anchor(step), []).append(new)
-        self._link(new)
-
     def drop(self, step: Step) -> None:
         """Takes a step out; nothing may read its outputs any more."""
         self._unlink(step)
@@ -115,7 +109,6 @@ class Flow:
                 after.setdefault(anchor, []).append(new)
         found: list[Step] = []
         for step in self.trace.steps:
-            found.extend(s for s in self._before.get(step, ()) if s not in self._dropped)
             if step not in self._dropped:
                 found.append(step)
             found.extend(after.get(step, ()))

@@ -5,14 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+from gambrel.capture.onnx.lowering.attention import described_sizes
 from gambrel.capture.onnx.lowering.registry import Lowered, NodeOperands, lowers
 from gambrel.capture.xla.vocabulary import FUNCTIONS
-from gambrel.workload import Attributes, Sizes
+from gambrel.workload import Sizes
 
-#: A normalization, as patterns find it: x, then its parameters.
-NORMALIZATION = "xla::normalization"
-#: Attention, as patterns and kernels' names give it: query, key, value, mask.
-ATTENTION = "xla::attention"
 ATTENTION_BACKWARD = "xla::attention_backward"
 
 #: Factorization of XLA → neutral function.
@@ -81,19 +78,6 @@ def triangular_solve(op: NodeOperands) -> Lowered:
     return op.described("linalg", sizes, {"function": "triangular_solve"}, inputs=(a, b))
 
 
-@lowers(NORMALIZATION)
-def normalization(op: NodeOperands) -> Lowered:
-    """As many groups as statistics."""
-    x = op.x()
-    attrs: Attributes = {
-        "function": str(op.attr("function")),
-        "statistics": bool(op.attr("statistics")),
-        "affine": bool(op.attr("affine")),
-    }
-    sizes: Sizes = {"elements": x.numel, "groups": int(op.attr("groups"))}
-    return op.described("normalization", sizes, attrs)
-
-
 @lowers("xla::softmax")
 def softmax(op: NodeOperands) -> Lowered:
     """Along one axis."""
@@ -102,32 +86,12 @@ def softmax(op: NodeOperands) -> Lowered:
     return op.described("softmax", sizes, {"function": str(op.attr("function"))}, inputs=(x,))
 
 
-@lowers(ATTENTION)
-def attention(op: NodeOperands) -> Lowered:
-    """Sizes stand in the step: operands lie in any order."""
-    mask = op.optional(3) if op.step.input(3) is not None else None
-    sizes, attrs = _attention(op, mask is not None)
-    inputs = (op.x(0), op.x(1), op.x(2), mask)
-    return op.described("attention", sizes, attrs, inputs=inputs)
-
-
 @lowers(ATTENTION_BACKWARD)
 def attention_backward(op: NodeOperands) -> Lowered:
     """The gradient of the output, queries, keys, values, then what the forward pass kept."""
-    sizes, attrs = _attention(op, bool(op.attr("mask")))
+    sizes, attrs = described_sizes(op, bool(op.attr("mask")))
     attrs["gradients"] = str(op.attr("gradients", "all"))
     return op.described("attention_backward", sizes, attrs)
-
-
-def _attention(op: NodeOperands, masked: bool) -> tuple[Sizes, Attributes]:
-    names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "v_head_dim")
-    sizes: Sizes = {name: int(op.attr(name)) for name in names}
-    if op.attr("window"):
-        sizes["window"] = int(op.attr("window"))
-    attrs: Attributes = {"causal": bool(op.attr("causal")), "mask": masked, "dropout": False}
-    if op.attr("causal"):
-        attrs["causal_alignment"] = str(op.attr("alignment", "lower_right"))
-    return sizes, attrs
 
 
 @lowers("xla::kernel")

@@ -8,11 +8,11 @@ from typing import Final
 from gambrel.capture.onnx.edges import Trace
 from gambrel.capture.onnx.patterns.cones import recognise_activations
 from gambrel.capture.onnx.patterns.flow import Flow
+from gambrel.capture.onnx.patterns.norms import recognise_norms
+from gambrel.capture.onnx.patterns.scores import recognise_attention
 from gambrel.capture.xla.patterns.bias import recognise_bias
 from gambrel.capture.xla.patterns.layouts import choose_layouts
 from gambrel.capture.xla.patterns.means import recognise_means
-from gambrel.capture.xla.patterns.norms import recognise_norms
-from gambrel.capture.xla.patterns.scores import recognise_attention
 from gambrel.capture.xla.patterns.sigmoid import recognise_sigmoids
 from gambrel.capture.xla.patterns.softmax import recognise_softmax
 from gambrel.capture.xla.patterns.unread import drop_unread

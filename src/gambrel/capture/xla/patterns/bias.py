@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.capture.onnx.patterns.flow import Flow, successor
+from gambrel.capture.onnx.patterns.paths import forward, other, parameters, without_shared
 from gambrel.capture.xla.lowering.products import BIASED_CONVOLUTION, BIASED_DOT
-from gambrel.capture.xla.patterns.paths import forward, other, parameters, without_shared
 
 _NAMES: Final = {"xla::dot_general": BIASED_DOT, "xla::convolution": BIASED_CONVOLUTION}
 

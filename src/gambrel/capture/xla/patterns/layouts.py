@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gambrel.capture.onnx.lowering.attention import ATTENTION
 from gambrel.capture.onnx.patterns.flow import Flow
-from gambrel.capture.xla.lowering.numeric import ATTENTION
 from gambrel.capture.xla.lowering.products import BIASED_DOT
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gambrel.capture.onnx.edges import Step
 from gambrel.capture.onnx.patterns.flow import Flow, successor
-from gambrel.capture.xla.patterns.paths import forward
+from gambrel.capture.onnx.patterns.paths import forward
 
 
 def recognise_means(flow: Flow) -> None:

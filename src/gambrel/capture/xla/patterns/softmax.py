@@ -6,7 +6,7 @@ from typing import Final
 
 from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.patterns.flow import Flow, successor
-from gambrel.capture.xla.patterns.paths import FORMS, back, is_closed
+from gambrel.capture.onnx.patterns.paths import FORMS, back, is_closed
 
 #: The same numbers in another order.
 _TURNS: Final = ("Cast", "Reshape", "Transpose")

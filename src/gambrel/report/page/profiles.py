@@ -12,7 +12,7 @@ from gambrel.analysis.samples.instructions import points as instruction_points
 from gambrel.report.answers import Profiled, Recorded
 from gambrel.report.builders.overlay import slowest as slowest_of
 from gambrel.report.builders.profile import slowest
-from gambrel.report.chart import Chart
+from gambrel.report.chart import RooflineChart
 from gambrel.report.options import Options
 from gambrel.report.page import analyses
 from gambrel.report.page.parts import Detail, PageParts
@@ -43,7 +43,9 @@ def profile(record: Profiled, options: Options) -> PageParts:
     )
 
 
-def _in_order(chart: Chart, ops: tuple[RooflinePoint, ...], listed: list[RooflinePoint]) -> Chart:
+def _in_order(
+    chart: RooflineChart, ops: tuple[RooflinePoint, ...], listed: list[RooflinePoint]
+) -> RooflineChart:
     """The chart with the rows of the table as indices of its dots."""
     rank = {id(p): i for i, p in enumerate(listed)}
     points = tuple(msgspec.structs.replace(p, index=rank[id(ops[p.index])]) for p in chart.points)

@@ -5,8 +5,8 @@ import pytest
 from gambrel.analysis.measures import Bound, Measures, State
 from gambrel.analysis.result import OpResult
 from gambrel.device.model import Device, MemoryLevel
-from gambrel.measure.profile import served
-from gambrel.measure.profile.join import Joined
+from gambrel.measure.profile import memory_level
+from gambrel.measure.profile.join import JoinedCalls
 from gambrel.measure.profile.points import points
 
 MIB = 1 << 20
@@ -56,7 +56,7 @@ def op(traffic_bytes):
 
 def one(traffic_bytes, byte_per_s, machine=None):
     """The point of an op that moved so many bytes at that rate."""
-    step = Joined(times_s=(traffic_bytes / byte_per_s,), unmatched=(), other_s=0.0)
+    step = JoinedCalls(times_s=(traffic_bytes / byte_per_s,), unmatched=(), other_s=0.0)
     (found,) = points([op(traffic_bytes)], machine or device(), [step], [0])
     return found
 
@@ -118,5 +118,5 @@ def test_a_gpu_keeps_nothing_in_its_l1_between_kernels():
 def test_the_whole_says_how_many_ops_each_cache_served():
     sizes = [4096, 4096, 8 * MIB, 40 * MIB]
     found = [one(n, 20e9) for n in sizes] + [one(4096, 1e9)]
-    assert served.counts(found, device()) == {"L1": 2, "LLC": 1, "": 1}
-    assert served.counts(found[-1:], device()) == {}
+    assert memory_level.counts(found, device()) == {"L1": 2, "LLC": 1, "": 1}
+    assert memory_level.counts(found[-1:], device()) == {}

@@ -274,10 +274,8 @@ _ALL: Final = (
         name="flux-dev",
         about="FLUX.1 dev: two text encoders, transformer at each step, image decoder",
         components=(
-            Component(name="text_encoder", entry="clip-l-text", sizes={"batch": "batch"}),
-            Component(
-                name="text_encoder_2", entry="t5-xxl-encoder", sizes={"batch": "batch", "seq": 512}
-            ),
+            _text("text_encoder", "clip-l-text", batch="batch"),
+            _text("text_encoder_2", "t5-xxl-encoder", batch="batch", seq=512),
             _sampler("transformer", "flux-transformer", batch="batch"),
             _decoder("vae16-decoder"),
         ),
@@ -292,10 +290,8 @@ _ALL: Final = (
         name="flux-schnell",
         about="FLUX.1 schnell: two text encoders, transformer at each step, image decoder",
         components=(
-            Component(name="text_encoder", entry="clip-l-text", sizes={"batch": "batch"}),
-            Component(
-                name="text_encoder_2", entry="t5-xxl-encoder", sizes={"batch": "batch", "seq": 256}
-            ),
+            _text("text_encoder", "clip-l-text", batch="batch"),
+            _text("text_encoder_2", "t5-xxl-encoder", batch="batch", seq=256),
             _sampler("transformer", "flux-schnell-transformer", batch="batch"),
             _decoder("vae16-decoder"),
         ),

@@ -14,7 +14,7 @@ from gambrel.analysis.samples.aggregate import merge
 MOST_SINGLE: Final = 200_000
 
 
-class Collected:
+class LaunchList:
     """The launches of one file.
 
     Attributes:

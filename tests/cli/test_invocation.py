@@ -12,8 +12,8 @@ import gambrel
 from gambrel.analysis.commandline import WITHOUT_FUNCTION, command_of
 from gambrel.analysis.question import VERBS, ask
 from gambrel.cli import run
-from gambrel.cli.again import again
 from gambrel.cli.app import build
+from gambrel.cli.invocation import again
 from gambrel.errors import GambrelError
 from tests.report.pages import Page, page
 

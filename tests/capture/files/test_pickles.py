@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gambrel.capture.files.inert import read_pickle
+from gambrel.capture.files.pickles import read_pickle
 from gambrel.capture.files.records import Instance, Name, TensorInfo
 from gambrel.errors import FileFormatError
 
@@ -152,7 +152,7 @@ def test_a_nest_of_rebuilt_tensors_does_not_overflow_the_stack():
 
 
 def test_too_many_instructions(monkeypatch):
-    monkeypatch.setattr("gambrel.capture.files.inert.MAX_INSTRUCTIONS", 1000)
+    monkeypatch.setattr("gambrel.capture.files.pickles.MAX_INSTRUCTIONS", 1000)
     with pytest.raises(FileFormatError, match="more instructions than any checkpoint"):
         read_pickle(b"N0" * 5000 + b"N.", "x")
 

@@ -41,7 +41,7 @@ class _Mark:
 _MARK: Final = _Mark()
 
 
-class Stream(Protocol):
+class PickleStream(Protocol):
     """What instructions are read from."""
 
     def read(self, count: int = -1, /) -> bytes:
@@ -51,7 +51,7 @@ class Stream(Protocol):
         """Up to the end of a line."""
 
 
-def read_pickle(data: bytes | Stream, source: str) -> Any:
+def read_pickle(data: bytes | PickleStream, source: str) -> Any:
     """Runs a pickle with every name inert.
 
     Args:
