@@ -28,6 +28,10 @@ ENERGY_J = {
     "p4-8gb": 27e-12,
     "a100-pcie-40gb": 12e-12,
 }
+#: The same for products: the T4's 70 W sustain its base clock, 585 MHz (NVIDIA T4 data sheet).
+PRODUCT_J = ENERGY_J | {"t4": 18.3e-12}
+#: Last caches of Pascal that rows which tiles share may take before each tile reads its own.
+REACH = 6.0
 EDGES = (2e-5, 2e-4, 2e-3)
 FOLDS = 6
 #: Rows that a range of its own needs.
@@ -166,15 +170,17 @@ def _product_start(file: str, device: str) -> dict[str, float]:
     """Constants of products before the fit."""
     linear = file == "linear"
     rows, columns = (0.0, 0.0) if linear else BATCH_TILES.get(device, (0.0, 0.0))
-    old = linear and device in ("p100-pcie-16gb", "p4-8gb")
+    pascal = linear and device in ("p100-pcie-16gb", "p4-8gb")
     channels = CHANNELS_BYTES.get(device, 0.0) if linear else 0.0
+    compute = 0.8 if (file, device) in ops.HELD else 0.9
     return {
-        "ladder": 0.0, "compute": 0.9, "wave": 0.4, "occupancy": 0.5, "k_fill": 20.0,
-        "edge": 0.15, "memory": 0.8, "start_s": 10e-6, "rows": rows, "columns": columns,
+        "ladder": 0.0, "compute": compute, "wave": 0.4, "occupancy": 0.5, "k_fill": 20.0,
+        "edge": 0.15, "memory": 0.6, "store": 0.6, "start_s": 10e-6,
+        "rows": rows, "columns": columns, "maxwell": float(pascal),
         "splits": 1.5 * linear, "k_split": 256.0,
-        "reach_bytes": 30e6 * old, "reach_power": 0.4 * old,
+        "reach": REACH * pascal, "reach_power": 0.35 * pascal,
         "channels_bytes": channels, "one_channel": 2.5 if channels else 1.0,
-        "energy_j": ENERGY_J.get(device, 0.0), "settle_s": 3e-3,
+        "energy_j": PRODUCT_J.get(device, 0.0), "settle_s": 2e-3,
     }  # fmt: skip
 
 
