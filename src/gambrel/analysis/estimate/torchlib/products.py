@@ -123,7 +123,7 @@ def _laddered(
     many = roofline.seconds(2 * area * (k + c["k_fill"]), unit * c["compute"] * share)
     memory = streamed(machine, task.traffic_bytes, c["memory"])
     cap = roofline.seconds(task.matrix_flops, c["cap"] * rate)
-    return maximum(maximum(where(b > 1, many, one), cap), memory)
+    return c["start_s"] + maximum(maximum(where(b > 1, many, one), cap), memory)
 
 
 def _tiled(
