@@ -28,8 +28,10 @@ ENERGY_J = {
     "p4-8gb": 27e-12,
     "a100-pcie-40gb": 12e-12,
 }
-#: The same for products: the T4's 70 W sustain its base clock, 585 MHz (NVIDIA T4 data sheet).
-PRODUCT_J = ENERGY_J | {"t4": 18.3e-12}
+#: The same for products: the T4's 70 W sustain its base clock, 585 MHz (NVIDIA T4 data sheet); a
+#: P40 of the P100's process computes 10.07 TFLOP/s at 250 W (database of github.com/zzc0721/
+#: torch-performance-test-data). The P4 of the rows took more.
+PRODUCT_J = ENERGY_J | {"t4": 18.3e-12, "p100-pcie-16gb": 19.4e-12}
 #: Last caches of Pascal that rows which tiles share may take before each tile reads its own.
 REACH = 6.0
 EDGES = (2e-5, 2e-4, 2e-3)
