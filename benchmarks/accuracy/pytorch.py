@@ -39,6 +39,13 @@ NEXT_OF_KIN = {
     "mi100": "mi210",
     "mi210": "mi100",
 }
+#: The same for products: GPUs for which the library has the same kernels, by their names.
+PRODUCT_KIN = NEXT_OF_KIN | {
+    "v100-pcie-32gb": "t4",
+    "t4": "v100-pcie-32gb",
+    "p100-pcie-16gb": "p4-8gb",
+    "p4-8gb": "p100-pcie-16gb",
+}
 TARGETS = {"elem": "10 %", "softmax": "10 %", "ln": "10 %", "linear": "10 %", "bmm": "18 %"}
 OPS = {"elem": "element-wise", "ln": "LayerNorm"}
 LEVELS = {"level1": "median 10 %", "level2": "median 8 %", "level3": "median 12 %"}
@@ -150,11 +157,13 @@ def single_ops(truth: Path) -> Iterator[Score]:
                 family=f"PyTorch fp32 {OPS.get(file, file)}",
                 target=TARGETS.get(file, "18 %"),
             )
-            other = _shipped(form, file, NEXT_OF_KIN[device])
+            products = form == "torch_matmul"
+            other = _shipped(form, file, (PRODUCT_KIN if products else NEXT_OF_KIN)[device])
             if other is not None:
                 known, c = ops.machine(device), dict(other.constants)
-                if c.get("energy_j"):  # as processes differ
-                    c["energy_j"] *= sets.ENERGY_J[device] / sets.ENERGY_J[other.device]
+                energy = sets.PRODUCT_J if products else sets.ENERGY_J
+                if c.get("energy_j"):  # as processes and clocks differ
+                    c["energy_j"] *= energy[device] / energy[other.device]
                 yield Score(
                     what=f"fp32 {file} {device}, constants of {other.device}",
                     runs=[_op_run(r, known, c, other, wider=(0.7, 1.5)) for r in own],

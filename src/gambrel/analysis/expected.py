@@ -26,7 +26,7 @@ from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.measures import Bound, Estimate, Limiter
-from gambrel.analysis.roofs import Roofs
+from gambrel.analysis.roofs import Roofs, of_one_die
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
 from gambrel.ops import Cost
@@ -125,7 +125,7 @@ def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecast
     single: Estimator | None = None
     if kernels:
         compiled = runtime.kernels is not Kernels.OP
-        single = Estimator(roofs, calibration, kernels[0], compiled=compiled)
+        single = Estimator(of_one_die(roofs), calibration, kernels[0], compiled=compiled)
     engine = engine_estimator(roofs.device, constants, calibration, single)
     if engine is not None:
         return engine

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.measures import Bound
 from gambrel.device.fastest import fastest as fastest_rate
-from gambrel.device.model import Device
+from gambrel.device.model import Ceiling, Device, MemoryLevel
 from gambrel.device.roofs import (
     Roof,
     host_link,
@@ -167,3 +168,35 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         notes=notes,
         network_byte_per_s=network.byte_per_s_per_direction if network else None,
     )
+
+
+def of_one_die(roofs: Roofs) -> Roofs:
+    """What a process has of a package whose dies are devices of their own to a runtime (MI250)."""
+    dies = roofs.device.fact("dies")
+    if dies is None:
+        return roofs
+    share = 1 / dies.value
+
+    def part(rate: float | None) -> float | None:
+        return None if rate is None else rate * share
+
+    def ceiling(c: Ceiling) -> Ceiling:
+        sparse = part(c.sparse_flop_per_s)
+        return replace(c, flop_per_s=c.flop_per_s * share, sparse_flop_per_s=sparse)
+
+    def level(m: MemoryLevel) -> MemoryLevel:
+        capacity = None if m.capacity_bytes is None else int(m.capacity_bytes * share)
+        return replace(m, capacity_bytes=capacity, byte_per_s=part(m.byte_per_s))
+
+    device = replace(
+        roofs.device,
+        ceilings=tuple(map(ceiling, roofs.device.ceilings)),
+        memory=tuple(map(level, roofs.device.memory)),
+        tdp_w=part(roofs.device.tdp_w),
+        facts=tuple(
+            replace(f, value=f.value * share) if f.name == "num_units" else f
+            for f in roofs.device.facts
+        ),
+    )
+    rate = part(roofs.memory_byte_per_s)
+    return replace(roofs, device=device, memory_byte_per_s=rate, engines={}, least={})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import gambrel
 from gambrel.analysis.estimate import Estimator
@@ -20,7 +21,7 @@ from gambrel.analysis.estimate.torchlib import (
     streams,
     windows,
 )
-from gambrel.analysis.roofs import roofs_of
+from gambrel.analysis.roofs import of_one_die, roofs_of
 from gambrel.analysis.scopes import bound_op
 from gambrel.device import catalog
 from gambrel.ops import OpView, cost
@@ -398,11 +399,13 @@ PRODUCT = {
     "edge": 0.0,
     "compute": 1.0,
     "memory": 1e3,
+    "store": 1e3,
+    "maxwell": 0.0,
     "vector": 0.5,
     "start_s": 0.0,
     "energy_j": 0.0,
     "settle_s": 1e-3,
-    "reach_bytes": 0.0,
+    "reach": 0.0,
     "reach_power": 0.0,
     "channels_bytes": 0.0,
     "one_channel": 1.0,
@@ -415,7 +418,7 @@ class TestProducts:
         # Two rows of tiles for 65 rows: as 128 · 6,400 · 10,000.
         compute = 2 * 128 * 6400 * 10_000 / 20e12
         memory = task(view).traffic_bytes / 0.9e12
-        found = products.matmul(PRODUCT | {"memory": 0.9}, TOY, task(view))
+        found = products.matmul(PRODUCT | {"memory": 0.9, "store": 0.9}, TOY, task(view))
         assert found == pytest.approx((compute**3 + memory**3) ** (1 / 3))
 
     def test_a_wave_that_is_partly_filled_takes_as_long_as_a_full_one(self):
@@ -447,12 +450,36 @@ class TestProducts:
             plain = products.matmul(PRODUCT, TOY, task(view))
             assert products.matmul(slow, TOY, task(view)) == pytest.approx(factor * plain)
 
-    def test_rows_of_many_pages_take_longer(self):
-        # 1,000 rows of 40 kB beside each other are 4 times the 10 MB that are translated at once.
-        far = PRODUCT | {"reach_bytes": 10e6, "reach_power": 0.5}
+    def test_rows_far_apart_take_longer(self):
+        # 1,000 rows of 40 kB beside each other are 4 times as large as five caches of 2 MB.
+        far = PRODUCT | {"reach": 5.0, "reach_power": 0.5}
+        toy = replace(TOY, cache_bytes=2e6)
         view = views.matmul(1000, 1000, 10_000, dtype="fp32")
-        plain = products.matmul(PRODUCT, TOY, task(view))
-        assert products.matmul(far, TOY, task(view)) == pytest.approx(2 * plain)
+        plain = products.matmul(PRODUCT, toy, task(view))
+        assert products.matmul(far, toy, task(view)) == pytest.approx(2 * plain)
+
+    def test_operands_are_read_again_unless_the_cache_keeps_them(self):
+        # 256 rows of tiles of 64 x 128, 256 across; 400 of them run together, of 1.56 rows. The
+        # right operand, 131 MB, is read 163.84 times, the left one, 65.5 MB, once.
+        view = views.matmul(16_384, 32_768, 1000, dtype="fp32")
+        moved = 16_384 * 4000 + 163.84 * 32_768 * 4000 + 16_384 * 32_768 * 4
+        slow = PRODUCT | {"compute": 1e6, "memory": 1e-3, "store": 1e-3}
+        found = products.matmul(slow, TOY, task(view))
+        assert found == pytest.approx(moved / 1e9, rel=1e-6)
+        # A cache of 263 MB keeps half as much: the right operand as well.
+        kept = products.matmul(slow, replace(TOY, cache_bytes=263e6), task(view))
+        once = 16_384 * 4000 + 32_768 * 4000 + 16_384 * 32_768 * 4
+        assert kept == pytest.approx(once / 1e9, rel=1e-6)
+
+    def test_pascal_takes_the_fewest_tiles_though_others_are_faster(self):
+        pascal = PRODUCT | {"rows": 0.0, "columns": 0.0, "maxwell": 1.0, "edge": 1.0}
+        # 64 rows: 100 tiles of 64 x 64, against 200 of 128 x 32, each half the time but half empty.
+        view = views.matmul(64, 6400, 10_000, dtype="fp32")
+        tile = 2 * 64 * 64 * 10_000 / 0.2e12
+        assert products.matmul(pascal, TOY, task(view)) == pytest.approx(2 * tile, rel=1e-6)
+        # 128 rows: as many of either, and the library has the faster ones.
+        twice = views.matmul(128, 6400, 10_000, dtype="fp32")
+        assert products.matmul(pascal, TOY, task(twice)) == pytest.approx(2 * tile, rel=1e-6)
 
     def test_long_products_fall_to_the_clock_that_the_cooling_sustains(self):
         hot = PRODUCT | {"energy_j": 7.8e-12}  # 78 W sustain 10 TFLOP/s, half of the peak
@@ -460,6 +487,26 @@ class TestProducts:
         full = 2 * 6400 * 12_800 * 100_000 / 20e12
         expected = full * (1 + full / (full + 1e-3))
         assert products.matmul(hot, TOY, task(view)) == pytest.approx(expected, rel=1e-6)
+
+    def test_only_computing_slows_with_the_clock(self):
+        # Ten times as long to move as to compute at full clock.
+        hot = PRODUCT | {"energy_j": 7.8e-12, "memory": 1.0, "store": 1.0}
+        view = views.matmul(64, 12_800, 64, dtype="fp32")
+        cool = hot | {"energy_j": 0.0}
+        ratio = products.matmul(hot, TOY, task(view)) / products.matmul(cool, TOY, task(view))
+        assert 1 < ratio < 1.1
+
+    def test_a_batch_on_hopper_has_one_tile(self):
+        ladder = PRODUCT | {"ladder": 1.0, "k_split": 1e9, "cap": 1.0, "memory": 1e3}
+        view = OpView(
+            kind="matmul",
+            inputs=(fp32(100, 32, 1000, storage=1), fp32(100, 1000, 512, storage=2)),
+            outputs=(fp32(100, 32, 512, storage=3),),
+            sizes={"b": 100, "m": 32, "n": 512, "k": 1000},
+        )
+        # 400 tiles of 128 x 128, three quarters empty, in four waves.
+        wave = 2 * 128 * 128 * 1000 / (0.2e12 * 0.97)
+        assert products.matmul(ladder, TOY, task(view)) == pytest.approx(4 * wave, rel=1e-6)
 
     def test_energy_limits_the_rate(self):
         # 78 W over 15 pJ.
@@ -479,6 +526,37 @@ class TestProducts:
         # 10 · 11 tiles of 256 · 128 are two waves on 100 units, each tile at 0.2 TFLOP/s.
         wave = 2 * 256 * 128 * 1000 / 0.2e12
         assert products.matmul(ladder, TOY, task(view)) == pytest.approx(2 * wave)
+
+
+#: TFLOP/s of square products in fp32 on cards of which none was fitted, by side: PyTorch 2.7 to
+#: 2.11, issues 79, 95, 120, 126 and 185 of github.com/zzc0721/torch-performance-test-data.
+SQUARES = {
+    "l4": {2048: 15.38, 4096: 12.53, 8192: 10.66, 10_240: 11.11},
+    "a10g": {2048: 21.73, 4096: 23.37, 8192: 23.23, 10_240: 22.43},
+    "a40": {2048: 21.44, 4096: 23.01, 8192: 23.73, 10_240: 22.82},
+    "h100-sxm5-80gb": {2048: 49.58, 4096: 51.88, 8192: 51.81, 10_240: 49.61},
+    "h100-pcie-80gb": {4096: 36.51, 8192: 36.95, 10_240: 35.80},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "tflops"),
+    [(name, side, rate) for name, rates in SQUARES.items() for side, rate in rates.items()],
+)
+def test_published_squares(name, side, tflops):
+    _, found = torch_estimate(views.matmul(side, side, side, dtype="fp32"), name)
+    assert 2 * side**3 / found.value == pytest.approx(tflops * 1e12, rel=0.12)
+
+
+def test_a_process_runs_on_one_die_of_two():
+    view = views.matmul(4096, 4096, 4096, dtype="fp32")
+    times = [
+        Estimator(of_one_die(roofs_of(catalog.load(name))), framework="torch")
+        .estimate(view, cost(view), 0.0)
+        .value
+        for name in ("mi250", "mi210")
+    ]
+    assert times[0] == pytest.approx(times[1], rel=0.01)
 
 
 def test_a_recurrence_waits_for_every_step():

@@ -78,7 +78,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
         before: Ids of nearer devices, of which few constants are known, taken as they are.
         confidence: Of what is borrowed: ``medium`` or ``low``.
         why: The reason, for the reader.
-        factors: Constant → what to multiply it with.
+        factors: Constant, or form and constant with a dot between → what to multiply it with.
         low: Further factor on the lower end of ranges.
         high: Further factor on the upper end.
         units: Number of units where the device publishes none; None: do not use its own either,

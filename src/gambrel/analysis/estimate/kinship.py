@@ -186,7 +186,9 @@ def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str)
         reason = f"{s.points} measurements of your own"
     if not own_device:
         factors = {} if s.device in kin.before else kin.factors
-        constants = {k: v * factors.get(k, 1.0) for k, v in constants.items()}
+        constants = {
+            k: v * factors.get(f"{s.form}.{k}", factors.get(k, 1.0)) for k, v in constants.items()
+        }
         nearest = s.device == kin.nearest.get(s.form)
         near = kin.near if nearest or s.device in kin.before else None
         ends = near or (kin.low, kin.high)

@@ -2,13 +2,14 @@
 
 The output is cut into tiles that units work on in waves; a product with few tiles is split along k.
 Libraries take about the fastest tile for a single product, and before Hopper one and the same for
-batches of them. Every tile pays for its start and end as for some more steps along k. Cards with
+batches of them. Every tile pays for its start and end as for some more steps along k. Operands that
+the last cache does not hold are read again by every wave of tiles that needs them. Cards with
 little power run at a lower clock than the data sheet's: energy per FLOP limits the rate as well.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
@@ -23,17 +24,57 @@ _NOT_CORES: Final = 0.22
 #: Hopper's library takes the first of these tiles (rows, columns) with enough blocks; small tiles
 #: read their operands more often and reach only a share of the rate.
 _LADDER: Final = ((256, 128, 1.0), (128, 128, 0.97), (128, 64, 0.93), (64, 64, 0.85), (32, 64, 0.7))
-#: Tiles (rows, columns) of cuBLAS's fp32 kernels before Hopper, by their names: columns of the
-#: result come first there.
-_TILES: Final = ((128, 128), (64, 128), (32, 128), (128, 32), (32, 64), (32, 32))
+#: What it takes for a batch of products, however small: as Ampere's does (by the kernels' names).
+_OF_BATCHES: Final = _LADDER[1]
 #: Outputs of the tile to which ``compute``, ``splits`` and ``occupancy`` refer: 64 x 128.
 _TILE: Final = 8192
 #: Outputs of it for each of the rows and columns that it reads at a step.
 _REUSE: Final = 8192 / 192
+#: Outputs that the accumulators of a unit hold: so many are computed at the same time.
+_RESIDENT: Final = 32_768
+#: Share of the last cache that keeps an operand from one wave to the next.
+_KEPT: Final = 0.5
+#: Last cache of a device that publishes none, byte.
+_USUAL_CACHE: Final = 4e6
 #: Rows of an operand that blocks which run at the same time reach, at most.
 _NEAR: Final = 2000
 #: Blocks per unit below which the next smaller tile is taken.
 _ENOUGH: Final = 0.9
+
+
+class _Tile(NamedTuple):
+    """Rows and columns of a tile.
+
+    Attributes:
+        rows: Of the result.
+        columns: Of the result.
+        slow: How often ``edge`` counts: operands read for an output, relative to 64 x 128, less 1.
+        weight: What the library takes a tile to cost; 0 where it takes the fastest.
+    """
+
+    rows: float
+    columns: float
+    slow: float
+    weight: float = 0.0
+
+
+def _tile(rows: float, columns: float) -> _Tile:
+    reads = (rows + columns) / (rows * columns) * _REUSE
+    return _Tile(rows=rows, columns=columns, slow=reads - 1)
+
+
+#: Tiles of cuBLAS's fp32 kernels from Volta to Ampere, by their names: columns of the result come
+#: first there.
+_TILES: Final = tuple(
+    _tile(*sides) for sides in ((128, 128), (64, 128), (32, 128), (128, 32), (32, 64), (32, 32))
+)
+#: Those of Maxwell and Pascal, all of 4,096 outputs. The library takes the fewest tiles, with
+#: weights, though the first runs faster than the others.
+_MAXWELL: Final = (
+    _Tile(rows=128, columns=32, slow=0.0, weight=1.0),
+    _Tile(rows=64, columns=64, slow=1.0, weight=1.03),
+    _Tile(rows=32, columns=128, slow=1.0, weight=1.3),
+)
 
 
 def sustained(c: Constants, machine: Machine, peak: float) -> float:
@@ -64,9 +105,9 @@ def matmul(c: Constants, machine: Machine, task: Task) -> Size:
 def _laddered(
     c: Constants, machine: Machine, task: Task, rate: float, b: Size, m: Size, n: Size, k: Size
 ) -> Size:
-    """The first tile with enough blocks."""
+    """The first tile with enough blocks; for a batch the one tile that the library takes."""
     unit = roofline.ratio(rate, machine.units)
-    found: Size = None
+    one: Size = None
     for rows, columns, share in reversed(_LADDER):
         blocks = b * ceil(m / rows) * ceil(n / columns)
         # Where there are few blocks, the product is split along k until every unit has one.
@@ -75,23 +116,27 @@ def _laddered(
         steps = k / pieces + c["k_fill"]
         seconds = waves * roofline.seconds(2 * rows * columns * steps, unit * c["compute"] * share)
         enough = (blocks >= _ENOUGH * machine.units) & (2 * m > rows) & (2 * n > columns)
-        found = seconds if found is None else where(enough, seconds, minimum(found, seconds))
+        one = seconds if one is None else where(enough, seconds, minimum(one, seconds))
+    rows, columns, share = _OF_BATCHES
+    blocks = b * ceil(m / rows) * ceil(n / columns)
+    area = rows * columns * maximum(ceil(blocks / machine.units), 1.0)
+    many = roofline.seconds(2 * area * (k + c["k_fill"]), unit * c["compute"] * share)
     memory = streamed(machine, task.traffic_bytes, c["memory"])
     cap = roofline.seconds(task.matrix_flops, c["cap"] * rate)
-    return maximum(maximum(found, cap), memory)
+    return c["start_s"] + maximum(maximum(where(b > 1, many, one), cap), memory)
 
 
 def _tiled(
     c: Constants, machine: Machine, task: Task, peak: float, b: Size, m: Size, n: Size, k: Size
 ) -> Size:
-    """The fastest of a few tiles, at the clock that a kernel of that length runs at."""
-    own = int(c["rows"]), int(c["columns"])
+    """The tile that the library takes, at the clock that a kernel of that length runs at."""
     unit = roofline.ratio(peak * c["compute"], machine.units)
-    slower = _strided(c, task, m, n, k)
+    slower = _strided(c, machine, task, m, n, k)
     best: Size = None
-    for rows, columns in (own,) if all(own) else _TILES:
-        area = rows * columns
-        blocks = b * ceil(m / rows) * ceil(n / columns)
+    least: Size = None
+    for tile in _choices(c):
+        area = tile.rows * tile.columns
+        blocks = b * ceil(m / tile.rows) * ceil(n / tile.columns)
         pieces: Size = 1.0
         if c["splits"]:
             wanted = floor(c["splits"] * machine.units * _TILE / area / blocks)
@@ -100,31 +145,63 @@ def _tiled(
         waves = (1 - c["wave"]) * filled + c["wave"] * ceil(filled)
         # At least one block, and where blocks are small so many as hide their latency.
         waves = maximum(waves, maximum(1.0, c["occupancy"] * _TILE / area))
-        # Operands read per output, relative to the tile whose share ``compute`` is.
-        reads = (rows + columns) / area * _REUSE
         steps = k / pieces + c["k_fill"]
-        share = 1 + c["edge"] * (reads - 1)
-        seconds = waves * roofline.seconds(2 * area * steps, unit) * share * slower
-        # Partial sums are written and read.
-        partial = where(pieces > 1, 8 * pieces * b * m * n, 0.0)
-        memory = streamed(machine, task.traffic_bytes + partial, c["memory"])
+        seconds = waves * roofline.seconds(2 * area * steps, unit)
+        seconds = seconds * (1 + c["edge"] * tile.slow) * slower
+        seconds = seconds * throttled(c, machine, peak * c["compute"], seconds)
+        memory = _moving(c, machine, task, tile, pieces, b, m, n, k)
         seconds = (seconds**3 + memory**3) ** (1 / 3)
-        best = seconds if best is None else minimum(best, seconds)
-    return c["start_s"] + best * throttled(c, machine, peak * c["compute"], best)
+        cost = blocks * tile.weight if tile.weight else seconds
+        best = seconds if best is None else where(cost < least, seconds, best)
+        least = cost if least is None else minimum(cost, least)
+    return c["start_s"] + best
 
 
-def _strided(c: Constants, task: Task, m: Size, n: Size, k: Size) -> Size:
+def _choices(c: Constants) -> tuple[_Tile, ...]:
+    """The tiles that the library has."""
+    if c["rows"] and c["columns"]:
+        return (_tile(c["rows"], c["columns"]),)
+    return _MAXWELL if c["maxwell"] else _TILES
+
+
+def _moving(
+    c: Constants, machine: Machine, task: Task, tile: _Tile, pieces: Size,
+    b: Size, m: Size, n: Size, k: Size,
+) -> Size:  # fmt: skip
+    """Operands and results through memory.
+
+    Blocks start along a row of tiles, then along the next. So many as units hold run together and
+    read an operand once; the next ones read it again, unless the cache kept it.
+    """
+    width = width_bytes(task.view.operand_dtype(2))
+    down, across = ceil(m / tile.rows), ceil(n / tile.columns)
+    together = machine.units * _RESIDENT / (tile.rows * tile.columns) / pieces
+    together = maximum(together, 1.0)
+    kept = _KEPT * (machine.cache_bytes or _USUAL_CACHE)
+    left = where(width * m * k <= kept, 1.0, maximum(across / together, 1.0))
+    down = down / maximum(together / across, 1.0)
+    right = where(width * n * k <= kept, 1.0, maximum(down, 1.0))
+    written = width * b * m * n
+    again = width * b * k * (m * (left - 1) + n * (right - 1))
+    operands = maximum(task.traffic_bytes - written, 0.0) + again
+    # Partial sums are written and read.
+    written = written + where(pieces > 1, 8 * pieces * b * m * n, 0.0)
+    return streamed(machine, operands, c["memory"]) + streamed(machine, written, c["store"])
+
+
+def _strided(c: Constants, machine: Machine, task: Task, m: Size, n: Size, k: Size) -> Size:
     """How much longer the operands take where their rows lie far apart in memory.
 
-    Every step reads a piece of all rows of a tile. Rows of many kilobytes lie in as many pages, and
-    older devices translate addresses for few of these at a time; rows at a distance that is a
-    multiple of all memory channels together wait for one channel.
+    Blocks that run together drift apart along k, and the further the longer it is: where the rows
+    that they share are larger than the last cache (by the factor ``reach``), each reads its own.
+    Rows at a distance that is a multiple of all memory channels together wait for one channel.
     """
     stride = k * width_bytes(task.view.operand_dtype(2))
     slower: Size = 1.0
-    if c["reach_bytes"]:
+    if c["reach"]:
         near = (minimum(m, _NEAR) * minimum(n, _NEAR)) ** 0.5
-        slower = maximum(1.0, stride * near / c["reach_bytes"]) ** c["reach_power"]
+        cache = c["reach"] * (machine.cache_bytes or _USUAL_CACHE)
+        slower = maximum(1.0, stride * near / cache) ** c["reach_power"]
     if c["channels_bytes"]:
         slower = where(stride % c["channels_bytes"] == 0, c["one_channel"], slower)
     return slower
