@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,14 +47,16 @@ CARDS = (
 )
 #: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
 PULL = 0.3
-TAIL = 0.05
+#: Share of the held-out rows beyond each end of a range.
+TAIL = 0.04
+#: Models from which on a number format has a range of its own.
+ENOUGH = 5
 #: How much wider a range is where neither the model nor the device was measured. Assumed.
 BOTH = 1.15
 #: No share is more than whole, and no memory attains all of its bandwidth.
 MOST = {
     "compute": 0.95,
     "attention": 0.95,
-    "window": 1.0,
     "memory": 0.95,
     "cache": 1.0,
     "small": 1.0,
@@ -85,7 +88,7 @@ class Class:
 
 
 GPU = {
-    "compute": 0.8, "attention": 0.3, "window": 0.85, "small": 0.8, "wave": 0.5, "finish": 4.0,
+    "compute": 0.8, "attention": 0.3, "gather": 0.8, "small": 0.8, "wave": 0.5, "finish": 4.0,
     "tap": 10.0, "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0,
     "step": 60.0, "start_s": 5e-5, "apart": 0.75,
 }  # fmt: skip
@@ -125,7 +128,7 @@ CLASSES = (
         runtime="openvino",
         match=("xeon",),
         start={
-            **GPU, "compute": 0.5, "window": 1.0, "small": 1.0, "wave": 0.0, "attention": 0.3,
+            **GPU, "compute": 0.5, "gather": 100.0, "small": 1.0, "wave": 0.0, "attention": 0.3,
             "launch": 5000.0, "start_s": 0.0, "apart": 0.0,
         },
         free=("compute", "finish"),
@@ -250,13 +253,18 @@ def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:
     by_device = left_out(one, own, lambda r: r.device)
     ratios = [r.seconds / t for r, t in zip(own, by_model, strict=True)]
     both = ratios + [r.seconds / t for r, t in zip(own, by_device, strict=True)]
-    low, high = (float(q) for q in np.quantile(ratios, [TAIL, 1 - TAIL]))
+    low, high = ends_of(ratios, TAIL)
     errors = [abs(1 / r - 1) for r in ratios]
-    far = [float(q) for q in np.quantile(both, [TAIL / 2, 1 - TAIL / 2])]
+    far = ends_of(both, TAIL / 2)
+    ranges = by_format(own, ratios)
+    # A device that was not measured is not surer than one that was.
+    lows, highs = zip(far, *ranges.values(), strict=True)
+    far = min(lows), max(highs)
     return msgspec.structs.replace(
         c,
-        low=round(low, 3),
-        high=round(high, 3),
+        low=low,
+        high=high,
+        ranges=ranges,
         far_low=round(far[0] / BOTH, 3),
         far_high=round(far[1] * BOTH, 3),
         held_out=HeldOut(
@@ -268,6 +276,22 @@ def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:
             by_framework={},
         ),
     )
+
+
+def by_format(own: Sequence[Row], ratios: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """The ends of each number format that was measured with models enough."""
+    found: dict[str, list[float]] = defaultdict(list)
+    models: dict[str, set[str]] = defaultdict(set)
+    for row, ratio in zip(own, ratios, strict=True):
+        found[row.precision].append(ratio)
+        models[row.precision].add(row.group)
+    return {f: ends_of(r, TAIL) for f, r in sorted(found.items()) if len(models[f]) >= ENOUGH}
+
+
+def ends_of(ratios: Sequence[float], tail: float) -> tuple[float, float]:
+    """Between which all but the tails lie."""
+    low, high = np.quantile(ratios, [tail, 1 - tail])
+    return round(float(low), 3), round(float(high), 3)
 
 
 def left_out(one: Class, own: Sequence[Row], key: Any) -> list[float]:

@@ -65,7 +65,11 @@ def _scaled(base: EngineConstants, runs: fit_engines.Runs, count: int) -> Score:
     factors = fitted(near, models, [r.seconds for r in runs.rows], predict)
     return Score(
         what=f"{runs.rows[0].device}, {WORDS[count]}, TensorRT",
-        runs=[run(r, predict(factors, i), RANGE) for i, r in enumerate(runs.rows) if i not in near],
+        runs=[
+            run(r, predict(factors, i), lambda _: RANGE)
+            for i, r in enumerate(runs.rows)
+            if i not in near
+        ],
         held_out="leave one device out",
         family=f"a new Jetson module, {WORDS[count]}",
         target=ANCHORS[count],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,8 +25,8 @@ import fit_engines
 from mlperf_rows import Row, bench, rows
 
 TARGETS = {"stable": "12 %"}
-#: Ends of measured / predicted.
-Ends: TypeAlias = tuple[float, float]
+#: Ends of measured / predicted, by number format.
+Ends: TypeAlias = Callable[[str], tuple[float, float]]
 #: Runtime, rows, their predicted times, how they were held out, the range → scores.
 Scorer: TypeAlias = Callable[[str, Sequence[Row], Sequence[float], str, Ends], Iterable[Score]]
 NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
@@ -44,13 +44,18 @@ def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:
         own, c = fit_engines.rows_of(one, found), stored[one.runtime, one.match]
         if not own:
             continue
+        far = partial(_same, (c.far_low, c.far_high))
         by_model = fit_engines.left_out(one, own, lambda r: r.group)
         by_device = fit_engines.left_out(one, own, lambda r: r.device)
         for how, times, ends in (
-            ("leave one model out", by_model, (c.low, c.high)),
-            ("leave one device out", by_device, (c.far_low, c.far_high)),
+            ("leave one model out", by_model, c.range_of),
+            ("leave one device out", by_device, far),
         ):
             yield from scores(one.runtime, own, times, how, ends)
+
+
+def _same(ends: tuple[float, float], _: str) -> tuple[float, float]:
+    return ends
 
 
 def _scores(
@@ -74,7 +79,8 @@ def _words(row: Row) -> tuple[str, str]:
     if row.version in card_rows.SOURCES:
         family = card_rows.SOURCES[row.version]
         return f"{family} {row.precision}", family
-    return f"MLPerf {row.model} {row.scenario}", f"MLPerf {_name(row.model)}"
+    held = " v3.0, with suppression" if not fit_engines.is_fitted(row) else ""
+    return f"MLPerf {row.model} {row.scenario}{held}", f"MLPerf {_name(row.model)}"
 
 
 def _name(model: str) -> str:
@@ -85,12 +91,13 @@ def _name(model: str) -> str:
 def run(row: Row, expected: float, ends: Ends) -> Run:
     """A row beside its times."""
     sol, roofline = _limits(row)
+    low, high = ends(row.precision)
     return Run(
         name=" ".join(map(str, (row.model, row.scenario, row.device, row.version, row.batches))),
         measured=row.seconds,
         expected=expected,
-        low=expected * ends[0],
-        high=expected * ends[1],
+        low=expected * low,
+        high=expected * high,
         roofline=roofline,
         sol=sol,
     )

@@ -138,7 +138,7 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     if used.high <= 1:
         why = f"under {HEADROOM:.0%} headroom"
     elif used.value <= 1:
-        why = "the upper end of the range misses it"
+        why = "the worse end of the range misses it"
     else:
         why = "the expected value misses it, the better end of the range meets it"
     return Verdict.MARGINAL, found.confidence, f"{why}; {found.reason}", None

@@ -29,7 +29,7 @@ PLAIN = EngineMachine(
 NOTHING = dict.fromkeys(
     ("launch", "step", "finish", "tap", "element", "kept", "wave", "start_s", "apart"), 0.0
 )
-WHOLE = dict.fromkeys(("compute", "attention", "window", "small", "memory", "cache"), 1.0)
+WHOLE = dict.fromkeys(("compute", "attention", "gather", "small", "memory", "cache"), 1.0)
 EMPTY = dict.fromkeys(
     ("rows", "columns", "depth", "copies", "attention", "windowed", "finished", "taps",
      "elements", "weight_bytes", "inner_bytes", "step_bytes", "functions", "function_bytes"), 0.0
@@ -53,14 +53,19 @@ def _answer(device: str, precision: str = "int8", name: str = "resnet50", batch:
         ({"rows": 65, "columns": 64, "depth": 10, "copies": 1}, 2 * 128 * 64 * 10),
         # 129 rows: three small tiles beat two large ones.
         ({"rows": 129, "columns": 64, "depth": 10, "copies": 1}, 2 * 192 * 64 * 10),
-        # A convolution of several taps attains the share "window" of the peak.
-        ({"rows": 64, "columns": 64, "depth": 9, "copies": 1, "windowed": 1}, 4 * 64 * 64 * 9),
+        # 32 columns in tiles of 256 x 32, not in four of 64 x 64.
+        ({"rows": 256, "columns": 32, "depth": 10, "copies": 1}, 2 * 256 * 32 * 10),
+        # Several taps: 64 rows of 128 bytes are gathered at 32 bytes a cycle before they multiply.
+        (
+            {"rows": 64, "columns": 64, "depth": 64, "copies": 1, "windowed": 1, "step_bytes": 128},
+            2 * 64 * 64 * 64 + 64 * 128 / 32,
+        ),
         ({"weight_bytes": 70.0, "inner_bytes": 30.0}, 100),
         ({"elements": 0.0}, 0),
     ],
 )
 def test_kernel_by_hand(changed: dict[str, float], seconds: float) -> None:
-    shares = {**WHOLE, "window": 0.5}
+    shares = {**WHOLE, "gather": 0.5}
     times = kernel_times({**NOTHING, **shares}, PLAIN, {**EMPTY, **changed}, 1.0, 1.0)
     assert float(times.whole) == pytest.approx(seconds)
 
@@ -86,6 +91,42 @@ def test_only_curved_activations_of_convolutions_can_run_apart() -> None:
     first = next(k for k in silu.kernels if k.rows == 320 * 320)
     # 16 channels of 320 x 320, read and written in 16 bits.
     assert (first.functions, first.function_bytes) == (16 * 320 * 320, 2 * 2 * 16 * 320 * 320)
+
+
+def _kernels(name: str, precision: str = "int8"):
+    settings = Settings(precision=precision, runtime="tensorrt")
+    machine = Machine(load("h100-sxm5-80gb"), settings)
+    return answered(_bench(name, batch=1), machine, settings).table
+
+
+def test_norms_whose_scales_are_folded_still_run() -> None:
+    """Instance norms of 3D-UNet: weights are repeated beforehand, the map is read and written."""
+    table = _kernels("3d-unet")
+    norms = [
+        k for k in table.engine.kernels if table.items[k.members[-1]].view.kind == "normalization"
+    ]
+    assert sum(k.count for k in norms) == 22
+    # 32 channels of 128 x 128 x 128, read and written in 16 bits, with a scale and a shift each.
+    assert max(k.inner_bytes for k in norms) == 2 * 2 * 32 * 128**3 + 2 * 2 * 32
+
+
+def test_of_a_concatenation_only_what_no_convolution_wrote_is_copied() -> None:
+    """3D-UNet joins a transposed convolution's result with one of a normalization."""
+    table = _kernels("3d-unet")
+    copies = [k for k in table.engine.kernels if table.items[k.main].view.kind == "copy"]
+    # At the largest of five: 32 of the 64 channels, read and written in 16 bits.
+    assert len(copies) == 5
+    assert max(k.inner_bytes for k in copies) == 2 * 2 * 32 * 128**3
+    assert max(k.elements for k in copies) == 32 * 128**3
+
+
+def test_ops_that_run_together_leave_nothing_between_them_in_memory() -> None:
+    """RetinaNet: 120,087 anchors x 264 scores are laid out anew and joined in one kernel."""
+    table = _kernels("retinanet-resnext50")
+    joined = max(
+        (k for k in table.engine.kernels if not k.flops), key=lambda k: float(k.weight_bytes)
+    )
+    assert (joined.inner_bytes, joined.weight_bytes) == (2 * 120_087 * 264, 120_087 * 264)
 
 
 def test_lanes_are_not_multiprocessors() -> None:
@@ -204,7 +245,7 @@ def test_constants_are_physical() -> None:
     for one in packaged().engines:
         shares = ("compute", "attention", "memory", "small", "wave", "cache")
         assert all(0 <= one.constants[name] <= 1 for name in shares), one.runtime
-        assert one.low < 1 < one.high
+        assert all(low < 1 < high for low, high in ((one.low, one.high), *one.ranges.values()))
         assert one.far_low < one.low
         assert one.far_high > one.high or one.runtime == "openvino"
         assert msgspec.json.decode(msgspec.json.encode(one), type=type(one)) == one

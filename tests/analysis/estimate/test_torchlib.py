@@ -658,14 +658,22 @@ def test_convolutions_in_16_bits_are_never_sure():
 
 
 def test_the_least_of_a_convolution_is_that_of_tensorrt():
-    """Copies in every set of constants, of the ``engines`` section that was fitted."""
+    """A tile of 64 x 64 walks over 3 x 3 x 256 values in 16 bits; cycles, by both constants.
+
+    PyTorch's are those that TensorRT's runs gave before windows were read tap by tap.
+    """
     engine = next(e for e in packaged().engines if e.match == ("nvidia",)).constants
-    tile = engine["compute"] * engine["small"]
     sets = [s.constants for s in packaged().sets if s.form == "torch_convolution"]
     walked = [c for c in sets if c["start_cycles"]]
     assert len(walked) > 5
-    for c in walked:
-        assert c["start_cycles"] == pytest.approx(engine["launch"], rel=0.01)
-        assert c["step_cycles"] == pytest.approx(engine["step"], rel=0.01)
-        assert c["tile"] == pytest.approx(tile, rel=0.01)
-        assert c["tile_window"] == pytest.approx(tile * engine["window"], rel=0.01)
+    products, steps = 2 * 64 * 64 * 2304, 2304 * 2 / 64
+    gathered = 64 * 2304 * 2 / (64 * engine["gather"])
+    for flops_a_cycle in (1024, 2048, 4096):  # a unit of T4, A100, H100
+        share = engine["compute"] * engine["small"]
+        own = (
+            engine["launch"] + engine["step"] * steps + products / flops_a_cycle / share + gathered
+        )
+        for c in walked:
+            other = c["start_cycles"] + c["step_cycles"] * steps
+            other += products / flops_a_cycle / c["tile_window"]
+            assert other == pytest.approx(own, rel=0.25)

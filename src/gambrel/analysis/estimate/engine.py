@@ -147,7 +147,8 @@ class EngineEstimator:
         c, work = self._c, table.engine
         own = self._device.id in c.devices
         known = c.measured_formats >= set(work.formats)
-        low, high = (c.low, c.high) if own and known else (c.far_low, c.far_high)
+        near = c.range_of(work.formats[0])
+        low, high = near if own and known else (c.far_low, c.far_high)
         reason = c.why if own else f"{c.why}; none on this device"
         if not known:
             low, high = low * _OTHER_FORMAT[0], high * _OTHER_FORMAT[1]

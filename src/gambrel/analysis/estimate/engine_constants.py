@@ -23,6 +23,7 @@ class EngineConstants(msgspec.Struct, frozen=True, kw_only=True):
         models: Different models among these.
         low: Lower end of measured / predicted, on models that were left out.
         high: Upper end.
+        ranges: Number formats with models enough for ends of their own → low, high.
         far_low: Lower end on devices that were not measured.
         far_high: Upper end.
         confidence: Of runs on measured devices in measured formats.
@@ -47,12 +48,17 @@ class EngineConstants(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str
     why: str
     source: str
+    ranges: dict[str, tuple[float, float]] = {}
     held_out: HeldOut | None = None
 
     @property
     def measured_formats(self) -> set[str]:
         """Formats in which runs were measured."""
         return set(self.formats)
+
+    def range_of(self, dtype: str) -> tuple[float, float]:
+        """Both ends of measured / predicted, on models that were left out."""
+        return self.ranges.get(dtype, (self.low, self.high))
 
     def energy_of(self, dtype: str) -> float:
         """Energy per FLOP relative to int8; in a format that was not measured, by its width."""

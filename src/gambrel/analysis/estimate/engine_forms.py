@@ -4,11 +4,13 @@ A kernel takes
 
     t = launch + step · K + sqrt((C + V)² + max(D, L)²)
 
-C: tiles of 128 x 128 or 64 x 64 in waves over the units, at a share of the peak; V: what the vector
-units do with elements that leave the products, with windows and with everything else; D: bytes that
-the last cache does not keep; L: all bytes at the rate of that cache; step · K: a tile walks along
-its reduction however few tiles there are. The run takes the sum, or longer where it would need more
-power than the cooling allows:
+C: tiles of 128 x 128, 64 x 64 or 256 x 32 in waves over the units, at a share of the peak; where a
+convolution gathers its operand through a window, each tap is read from the last cache anew, at so
+many bytes a cycle and unit, and the products wait for it; V: what the vector units do with elements
+that leave the products, with windows and with everything else; D: bytes that the last cache does
+not keep; L: all bytes at the rate of that cache; step · K: a tile walks along its reduction however
+few tiles there are. The run takes the sum, or longer where it would need more power than the
+cooling allows:
 
     t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
 
@@ -27,8 +29,11 @@ from gambrel.analysis.estimate.forms import ceil
 from gambrel.ops.base import Size, cube_root, minimum, root, where
 from gambrel.roofline import maximum
 
-#: Sides of an output tile: a large one, a small one (its share of the peak is a constant).
-LARGE, SMALL = 128, 64
+#: Rows and columns of an output tile, and the constant that is its share of the peak: a large one,
+#: a small one, and one for few channels (TensorRT's names of kernels end in such sizes).
+TILES: Final = ((128, 128, ""), (64, 64, "small"), (256, 32, "small"))
+#: Bytes of a step along the reduction.
+STEP_BYTES: Final = 64
 #: Bytes that a unit takes from the last cache in a cycle: NVIDIA's A100 white paper has 5,120 for
 #: 108 units and 2,048 for the 80 of V100; most are lower, which the share ``cache`` takes in.
 CACHE_BYTES_PER_CYCLE: Final = 64
@@ -91,7 +96,7 @@ def kernel_times(
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
-    launch = (starts * c["launch"] + c["step"] * w["step_bytes"] / SMALL) / m.clock_hz
+    launch = (starts * c["launch"] + c["step"] * w["step_bytes"] / STEP_BYTES) / m.clock_hz
     flops = 2 * w["rows"] * w["columns"] * w["depth"] * w["copies"]
     return KernelTimes(
         launch=launch,
@@ -105,15 +110,15 @@ def kernel_times(
 def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size) -> Size:
     """Seconds of the products; an attention walks over its keys with one tile of queries."""
     rate = peak * where(w["attention"] > 0, c["attention"], c["compute"])
-    rate = rate * where(w["windowed"] > 0, c["window"], 1.0)
     best: Size = None
-    for side, share in ((LARGE, 1.0), (SMALL, c["small"])):
-        across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / side))
-        width = where(w["attention"] > 0, w["columns"], float(side))
-        filled = w["copies"] * ceil(w["rows"] / side) * across / m.units
+    for tall, wide, share in TILES:
+        across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / wide))
+        width = where(w["attention"] > 0, w["columns"], float(wide))
+        filled = w["copies"] * ceil(w["rows"] / tall) * across / m.units
         waves = maximum(filled + c["wave"] * (ceil(filled) - filled), 1.0)
-        flops = waves * 2 * side * width * w["depth"] * m.units
-        seconds = flops / (rate * share)
+        products = 2 * tall * width * w["depth"] * m.units / (rate * c.get(share, 1.0))
+        gathered = tall * w["step_bytes"] / (c["gather"] * CACHE_BYTES_PER_CYCLE * m.clock_hz)
+        seconds = waves * (products + where(w["windowed"] > 0, gathered, 0.0))
         best = seconds if best is None else minimum(best, seconds)
     return where(w["copies"] > 0, best, 0.0)
 

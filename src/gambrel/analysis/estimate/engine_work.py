@@ -7,7 +7,7 @@ elements that the vector units finish, and bytes, of which some may stay in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -149,10 +149,10 @@ class EngineTable:
 
 def engine_table(table: CostTable) -> EngineTable:
     """What a table asks of an engine."""
+    groups = [([table.items[i] for i in group], group) for group in groups_of(table)]
+    straight = frozenset(t.storage for items, _ in groups for t in _strided(items))
     kernels = tuple(
-        kernel
-        for group in groups_of(table)
-        if (kernel := _kernel([table.items[i] for i in group], group)) is not None
+        kernel for items, group in groups if (kernel := _kernel(items, group, straight)) is not None
     )
     flops: dict[str, Size] = {}
     for kernel in kernels:
@@ -165,17 +165,29 @@ def engine_table(table: CostTable) -> EngineTable:
     )
 
 
-def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
-    """A kernel; None where all of it is folded into constants."""
+def _kernel(
+    items: list[Item], members: tuple[int, ...], straight: frozenset[int]
+) -> EngineKernel | None:
+    """A kernel; None where all of it is folded into constants or happens elsewhere.
+
+    Args:
+        items: Ops that run together.
+        members: Their indices.
+        straight: Storages that are written where a concatenation wants them.
+    """
     main = next((i.view for i in items if _has_products(i)), None)
-    view = items[0].view if main is None else main
-    if main is None and _is_folded(view):
+    left = [v for i in items if (v := _left(i.view, straight)) is not None]
+    if main is None and not left:
         return None
+    view = left[0] if main is None else main
     made = _Products(taps=_window_taps(view)) if main is None else _products(view)
     written = real(total(t.elements for t in view.outputs))
-    beside = sum(_beside(i.view) for i in items if i.view is not view)
-    kept = _bytes(view, stays=True)
-    inner = _bytes(view, stays=False) + beside * width_bytes(view.dtype)
+    if main is None:
+        kept, inner = (_passed_bytes(left, stays=stays) for stays in (True, False))
+    else:
+        beside = sum(_beside(i.view) for i in items if i.view is not view)
+        kept = _bytes(view, stays=True)
+        inner = _bytes(view, stays=False) + beside * width_bytes(view.dtype)
     if main is None and view.kind != "pooling":  # what is not multiplied passes in 16 bits
         inner *= max(1.0, 2 / width_bytes(view.dtype)) if width_bytes(view.dtype) <= 1 else 1.0
     functions = written if view.kind == "convolution" and any(map(_is_curved, items)) else 0.0
@@ -189,15 +201,21 @@ def _kernel(items: list[Item], members: tuple[int, ...]) -> EngineKernel | None:
         windowed=made.windowed,
         finished=written if main is not None else 0.0,
         taps=real(made.taps),
-        elements=0.0 if main is not None else _passed(items),
+        elements=0.0 if main is not None else _passed(left),
         weight_bytes=kept,
         inner_bytes=real(inner),
         functions=functions,
         function_bytes=2 * functions * max(2.0, width_bytes(view.dtype)),
         count=items[0].count,
         members=members,
-        main=next(i for i, item in zip(members, items, strict=True) if item.view is view),
+        main=_shown(items, members, view),
     )
+
+
+def _shown(items: list[Item], members: tuple[int, ...], view: OpView) -> int:
+    """The member whose view it is; the first where the view was made from one."""
+    pairs = zip(members, items, strict=True)
+    return next((i for i, item in pairs if item.view is view), members[0])
 
 
 def _has_products(item: Item) -> bool:
@@ -275,12 +293,36 @@ def _window_taps(view: OpView) -> Size:
         return 0
     window = view.size("window", 1)
     taps = product(window) if isinstance(window, tuple) else window
-    return taps * view.size("outputs", sum(t.elements for t in view.outputs))
+    packed = width_bytes(view.dtype) / 2  # vector instructions take two halves, or four bytes
+    return packed * taps * view.size("outputs", sum(t.elements for t in view.outputs))
 
 
-def _passed(items: list[Item]) -> Size:
+def _passed(views: list[OpView]) -> Size:
     """Elements that a kernel without products passes over, its longest op."""
-    return real(reduce(maximum, (total(t.elements for t in i.view.outputs) for i in items)))
+    return real(reduce(maximum, (total(t.elements for t in v.outputs) for v in views)))
+
+
+def _strided(items: list[Item]) -> tuple[TensorView, ...]:
+    """Results of a convolution: TensorRT has it write them into a concatenation's place.
+
+    Its log says so ("Eliminating concatenation node"), and that what others write is copied.
+    """
+    if any(map(_is_curved, items)) or not any(i.view.kind == "convolution" for i in items):
+        return ()
+    return items[-1].view.outputs
+
+
+def _left(view: OpView, straight: frozenset[int]) -> OpView | None:
+    """What is left of an op to run: of a concatenation what is copied; None of a folded one."""
+    if _is_folded(view):
+        return None
+    if view.kind != "copy" or view.attrs.get("function") != "cat":
+        return view
+    copied = tuple(t for t in view.inputs if t.storage not in straight)
+    place = view.outputs[0]
+    placed = enumerate(replace(t, storage=place.storage, role=place.role) for t in copied)
+    outputs = tuple(replace(t, offset=n) for n, t in placed)
+    return replace(view, inputs=copied, outputs=outputs) if copied else None
 
 
 def _beside(view: OpView) -> Size:
@@ -310,6 +352,22 @@ def _bytes(view: OpView, *, stays: bool) -> Size:
     if view.kind in ("embedding", "gather"):  # of a table only the rows that are looked up
         chosen = tuple(t for t in view.outputs if crosses(t) is stays)
     return real(distinct_bytes(chosen))
+
+
+def _passed_bytes(views: list[OpView], *, stays: bool) -> Size:
+    """Bytes of ops that run together: what one leaves to another stays in registers."""
+
+    def outer(view: OpView) -> OpView:
+        others = [v for v in views if v is not view]
+        written = {t.storage for v in others for t in v.outputs}
+        read = {t.storage for v in others for t in v.inputs}
+        return replace(
+            view,
+            inputs=tuple(t for t in view.inputs if t.storage not in written),
+            outputs=tuple(t for t in view.outputs if t.storage not in read),
+        )
+
+    return real(total(_bytes(outer(v), stays=stays) for v in views))
 
 
 def _is_folded(view: OpView) -> bool:
