@@ -55,8 +55,11 @@ def item_times_on(
     """
     from gambrel.analysis.estimate.together import Together
 
-    times = [evaluation.times for evaluation in evaluations]
-    return Together(estimators, times, table.batches, [i.launches for i in table.items]).found
+    columns, times = table.columns, [evaluation.times for evaluation in evaluations]
+    alone = columns.moved_bytes.copy()
+    alone[columns.link_bytes + columns.network_bytes > 0] = float("nan")
+    launches = [item.launches for item in table.items]
+    return Together(estimators, times, table.batches, alone, launches).found
 
 
 def _batch(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gambrel import roofline
 from gambrel.analysis.estimate import probed, written
-from gambrel.analysis.estimate.asked import Asked, Predicted
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
 from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
 from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.formula_input import FormulaInput, Predicted
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
 from gambrel.analysis.estimate.machine import half_peak, machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
@@ -155,7 +155,7 @@ class Estimator:
 
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """The same for one execution, for arrays as well; without range."""
-        asked = self.asked(view, cost)
+        asked = self.formula_input(view, cost)
         return None if asked is None else asked.predicted(roofline_time_s)
 
     def _estimate(
@@ -164,7 +164,7 @@ class Estimator:
         own = self._measured_here(view, cost, roofline_time_s, count)
         if own is not None or self._machine is None:
             return own
-        asked = self.asked(view, cost)
+        asked = self.formula_input(view, cost)
         if asked is None:
             return None
         one = asked.predicted(roofline_time_s / count)
@@ -192,7 +192,7 @@ class Estimator:
         """
         if self._probed:
             raise ValueError("a measured device predicts every op by itself: see `batched`")
-        asked = self.asked(batch.view, batch.cost)
+        asked = self.formula_input(batch.view, batch.cost)
         if asked is None:
             return [None] * len(times)
         import numpy as np
@@ -212,14 +212,16 @@ class Estimator:
             for s, n, wait, *bounds in rows
         ]
 
-    def asked(self, view: OpView, cost: Cost) -> Asked | None:
+    def formula_input(self, view: OpView, cost: Cost) -> FormulaInput | None:
         """What the formula of an op is asked with here; None where nothing is known of the op."""
         if self._machine is None:
             return None
         rule, chosen = self._rule(view)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
-        return Asked(rule=rule, chosen=chosen, machine=self._machine, task=self.task_of(view, cost))
+        return FormulaInput(
+            rule=rule, chosen=chosen, machine=self._machine, task=self.task_of(view, cost)
+        )
 
     @property
     def knows(self) -> bool:
@@ -244,7 +246,7 @@ class Estimator:
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
     def _ranged(
-        self, asked: Asked, one: Predicted, bounds: Sequence[float], count: int
+        self, asked: FormulaInput, one: Predicted, bounds: Sequence[float], count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one.
 
@@ -264,7 +266,7 @@ class Estimator:
             caution=asked.chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
         )
 
-    def ranges(self, asked: Asked) -> Sequence[tuple[float, float, str, str]]:
+    def ranges(self, asked: FormulaInput) -> Sequence[tuple[float, float, str, str]]:
         """Of each bin of `EDGES_S` the factors on a time, confidence and its reason."""
         key = id(asked.chosen), asked.rule.least  # `_chosen` keeps the object, and so its id
         if key not in self._ranges:

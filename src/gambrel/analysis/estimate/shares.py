@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from gambrel import roofline
-from gambrel.analysis.estimate.asked import Predicted
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
+from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
 from gambrel.dtypes import BITS

@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from gambrel.analysis.estimate.asked import Asked
+from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.ops.base import MixedError
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
-class Column(np.ndarray[Any, np.dtype[np.float64]]):
+class DeviceColumn(np.ndarray[Any, np.dtype[np.float64]]):
     """A number for each device; figures that follow from it are again columns."""
 
     def __bool__(self) -> bool:
@@ -40,15 +40,15 @@ class Column(np.ndarray[Any, np.dtype[np.float64]]):
         return int(float(self))
 
 
-def side_by_side(asked: Sequence[Asked]) -> Asked:
+def side_by_side(inputs: Sequence[FormulaInput]) -> FormulaInput:
     """What devices that take constants for the same formula ask it with, in columns."""
-    if len(asked) == 1:
-        return asked[0]
+    if len(inputs) == 1:
+        return inputs[0]
     return replace(
-        asked[0],
-        chosen=_constants([one.chosen for one in asked]),
-        machine=_columns([one.machine for one in asked]),
-        task=_columns([one.task for one in asked]),
+        inputs[0],
+        chosen=_constants([one.chosen for one in inputs]),
+        machine=_columns([one.machine for one in inputs]),
+        task=_columns([one.task for one in inputs]),
     )
 
 
@@ -76,5 +76,5 @@ def _constants(chosen: Sequence[Chosen]) -> Chosen:
     return replace(chosen[0], constants=columns)
 
 
-def _column(values: Sequence[float]) -> Column:
-    return np.array(values, dtype=float)[:, None].view(Column)
+def _column(values: Sequence[float]) -> DeviceColumn:
+    return np.array(values, dtype=float)[:, None].view(DeviceColumn)

@@ -13,15 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from gambrel import roofline
-from gambrel.analysis.estimate.asked import Asked
 from gambrel.analysis.estimate.batches import Batch, Batches
 from gambrel.analysis.estimate.constants import EDGES_S
 from gambrel.analysis.estimate.estimates import Estimates, Floats
 from gambrel.analysis.estimate.estimator import Estimator
+from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import LEVELS
 from gambrel.analysis.estimate.side_by_side import side_by_side
-from gambrel.ops import Cost
-from gambrel.ops.base import MixedError, is_zero
+from gambrel.ops.base import MixedError
 
 _LEVELS: Final = {level: place for place, level in enumerate(LEVELS)}
 
@@ -33,6 +32,7 @@ class Together:
         estimators: Of the devices, none of which was measured itself.
         times: Of each device, the roofline time of each op, s; None where unknown.
         batches: The ops.
+        moved_bytes: Of each op, what it reads and writes; not a number for one that also sends.
         launches: Of each op, the kernels that it is launched as.
     """
 
@@ -41,18 +41,28 @@ class Together:
         estimators: Sequence[Estimator],
         times: Sequence[Sequence[float | None]],
         batches: Batches,
+        moved_bytes: Floats,
         launches: Sequence[float],
     ) -> None:
         self._estimators, self._batches = estimators, batches
-        self._launches = np.array(launches, dtype=float)
-        self._above = np.array([[one.above] for one in estimators])
-        self._rates = np.array([[one.byte_per_s] for one in estimators], dtype=float)
-        self._known_ranges: dict[Any, list[tuple[float, float, int, int]]] = {}
-        self.found = Estimates(np.array(times, dtype=float))
-        bounded = ~np.isnan(self.found.bounds)
+        self._bounds = np.array(times, dtype=float)
+        self._seconds, self._launch, self._latency = (np.zeros_like(self._bounds) for _ in range(3))
+        #: Kernels that an op of many is launched as; 1 where its estimate holds all of them.
+        self._launches = np.ones_like(self._bounds) * np.array(launches, dtype=float)
+        self._sources = np.full(self._bounds.shape, -1)
+        self._source_of: dict[Any, int] = {}
+        self._ranges: list[list[tuple[float, float, int, int]]] = []
+        self._cautions: list[tuple[int, float]] = []
+        self.found = Estimates(self._bounds)
+        everywhere, bounded = range(len(estimators)), ~np.isnan(self._bounds)
         for batch in batches.all:
-            known = np.flatnonzero(bounded[:, batch.members].all(axis=1))
-            self._add(batch, known.tolist())
+            for row, devices in _alike(everywhere, bounded[:, batch.members]):
+                if row.all():
+                    self._add(batch, devices)
+                elif row.any():
+                    self._add(batches.divide(batch, row)[0], devices)
+        if self._ranges:
+            self._finish(moved_bytes)
 
     def _add(self, batch: Batch, devices: Sequence[int]) -> None:
         try:
@@ -66,72 +76,78 @@ class Together:
             except MixedError as mixed:
                 self._apart(batch, list(group), mixed.mask)
 
-    def _groups(self, batch: Batch, devices: Sequence[int]) -> list[dict[int, Asked]]:
+    def _groups(self, batch: Batch, devices: Sequence[int]) -> list[dict[int, FormulaInput]]:
         """Devices that take the same constants of the same formula."""
-        groups: dict[Any, dict[int, Asked]] = defaultdict(dict)
+        groups: dict[Any, dict[int, FormulaInput]] = defaultdict(dict)
         for d in devices:
-            one = self._estimators[d].asked(batch.view, batch.cost)
+            one = self._estimators[d].formula_input(batch.view, batch.cost)
             if one is not None:  # the groups keep rule and constants, and so their ids
                 groups[one.key][d] = one
         return list(groups.values())
 
-    def _fill(self, batch: Batch, group: dict[int, Asked]) -> None:
+    def _fill(self, batch: Batch, group: dict[int, FormulaInput]) -> None:
+        at, one = np.ix_(list(group), batch.members), side_by_side(list(group.values()))
+        made = one.predicted(self._bounds[at])
+        self._seconds[at], self._launch[at] = made.seconds, made.launch
+        self._latency[at] = made.latency
+        self._sources[at] = [[self._source(d, each)] for d, each in group.items()]
+        if one.rule.form == "torch_recurrent":  # steps that wait for each other
+            self._launches[at] = 1.0
+
+    def _source(self, device: int, asked: FormulaInput) -> int:
+        """The place of the ranges of a formula on a device."""
+        chosen, found = asked.chosen, self.found
+        key = device, id(chosen), asked.rule.least  # estimators keep what they chose
+        if key not in self._source_of:
+            self._source_of[key] = len(self._ranges)
+            self._ranges.append(
+                [
+                    (low, high, _LEVELS[level], found.code(reason))
+                    for low, high, level, reason in self._estimators[device].ranges(asked)
+                ]
+            )
+            self._cautions.append((found.code(chosen.caution), chosen.caution_from))
+        return self._source_of[key]
+
+    def _finish(self, moved_bytes: Floats) -> None:
         """As `Estimator.estimate`, of all at once, with the launches that ops pay in a kernel."""
-        at, rows = np.ix_(list(group), batch.members), self.found
-        bounds, one = rows.bounds[at], side_by_side(list(group.values()))
-        made = one.predicted(bounds)
-        ranges = np.array([self._ranges(d, each) for d, each in group.items()])
-        bins = np.broadcast_to(np.searchsorted(EDGES_S, made.seconds), bounds.shape)
-        low, high, level, reason = np.moveaxis(ranges[np.arange(len(ranges))[:, None], bins], 2, 0)
-        least = self._least(batch.cost, bounds, list(group))
-        value = np.maximum(bounds, made.seconds)
-        # Steps that wait for each other hold all their launches already.
-        times = self._launches[list(batch.members)] if one.rule.form != "torch_recurrent" else 1.0
-        more, low = made.launch * (times - 1), np.maximum(least, value * low)
-        rows.known[at] = True
-        rows.value[at] = np.maximum(bounds, value + more)
-        rows.low[at] = np.maximum(np.minimum(bounds, low), low + more)
-        rows.high[at] = np.maximum(bounds, value * high + more)
-        rows.launches_s[at] = made.launch * times
-        rows.idle_start_s[at] = made.latency
-        rows.level[at], rows.reason[at] = level, reason
-        if any(each.chosen.caution for each in group.values()):
-            share = made.launch / np.where(made.seconds > 0, made.seconds, np.inf)
-            self._warn(batch, group, np.broadcast_to(share, bounds.shape))
+        rows, bounds, seconds, launch = self.found, self._bounds, self._seconds, self._launch
+        rows.known = self._sources >= 0
+        bins = np.searchsorted(EDGES_S, seconds)
+        low, high, level, reason = np.moveaxis(np.array(self._ranges)[self._sources, bins], 2, 0)
+        value, more = np.maximum(bounds, seconds), launch * (self._launches - 1)
+        low = np.maximum(self._least(moved_bytes), value * low)
+        rows.value = np.maximum(bounds, value + more)
+        rows.low = np.maximum(np.minimum(bounds, low), low + more)
+        rows.high = np.maximum(bounds, value * high + more)
+        rows.launches_s, rows.idle_start_s = launch * self._launches, self._latency
+        rows.level, rows.reason = level.astype(int), reason.astype(int)
+        text, least_share = np.moveaxis(np.array(self._cautions)[self._sources], 2, 0)
+        shares = launch / np.where(seconds > 0, seconds, np.inf)
+        rows.caution = np.where(shares >= least_share, text, 0).astype(int)
 
-    def _ranges(self, device: int, asked: Asked) -> list[tuple[float, float, int, int]]:
-        """Of each bin of times the factors, and the places of confidence and reason."""
-        key = device, id(asked.chosen), asked.rule.least  # estimators keep what they chose
-        if key not in self._known_ranges:
-            self._known_ranges[key] = [
-                (low, high, _LEVELS[level], self.found.code(reason))
-                for low, high, level, reason in self._estimators[device].ranges(asked)
-            ]
-        return self._known_ranges[key]
-
-    def _least(self, cost: Cost, bounds: Floats, group: list[int]) -> Any:
+    def _least(self, moved_bytes: Floats) -> Floats:
         """As `Estimator.least`."""
-        if (self._above[group] == 1).all() or not is_zero(cost.link_bytes + cost.network_bytes):
-            return bounds
-        moving = roofline.seconds(cost.read_bytes + cost.write_bytes, self._rates[group])
-        return np.minimum(bounds, np.maximum(moving, bounds / self._above[group]))
-
-    def _warn(self, batch: Batch, group: dict[int, Asked], launch_shares: Floats) -> None:
-        """As `Chosen.caution_for`."""
-        for (d, each), shares in zip(group.items(), launch_shares, strict=True):
-            text = self.found.code(each.chosen.caution)
-            warned = np.where(shares >= each.chosen.caution_from, text, 0)
-            self.found.caution[d, batch.members] = warned
+        above = np.array([[one.above] for one in self._estimators])
+        rates = np.array([[one.byte_per_s or np.inf] for one in self._estimators])
+        moving = roofline.seconds(moved_bytes, rates)
+        cut = np.minimum(self._bounds, np.maximum(moving, self._bounds / above))
+        return np.where(np.isnan(moved_bytes), self._bounds, cut)
 
     def _apart(self, batch: Batch, devices: Sequence[int], mask: Any) -> None:
         """Devices that a formula treats alike; of these the ops that it treats alike."""
-        rows = np.broadcast_to(mask, (len(devices), len(batch.members)))
-        alike: dict[bytes, list[int]] = defaultdict(list)
-        for d, row in zip(devices, rows, strict=True):
-            alike[row.tobytes()].append(d)
-        if len(alike) > 1:
-            for some in alike.values():
+        parts = _alike(devices, np.broadcast_to(mask, (len(devices), len(batch.members))))
+        if len(parts) > 1:
+            for _, some in parts:
                 self._add(batch, some)
             return
-        for half in self._batches.divide(batch, rows[0]):
+        for half in self._batches.divide(batch, parts[0][0]):
             self._add(half, devices)
+
+
+def _alike(devices: Sequence[int], rows: Any) -> list[tuple[Any, list[int]]]:
+    """Devices with equal rows of a mask, and the row."""
+    found: dict[bytes, tuple[Any, list[int]]] = {}
+    for d, row in zip(devices, rows, strict=True):
+        found.setdefault(row.tobytes(), (row, []))[1].append(d)
+    return list(found.values())

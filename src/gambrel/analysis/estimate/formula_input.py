@@ -28,7 +28,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     latency: Size = 0.0
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class FormulaInput(msgspec.Struct, frozen=True, kw_only=True):
     """What the formula of an op is asked with on a device.
 
     Attributes:
