@@ -74,11 +74,10 @@ class TableColumns:
         """
         found: BusyArrays = {}
         for key in rates[0]:
-            what, *resource = key
+            what, name, bound = key
             work = getattr(self, what) if isinstance(what, str) else self.work[what]
             rate = np.array([one[key] for one in rates])[:, None]
             seconds = np.asarray(roofline.seconds(work, rate))
-            name, bound = resource
             before = found.get((name, bound))
             found[name, bound] = seconds if before is None else before + seconds
         return found

@@ -52,9 +52,9 @@ class Estimates:
     def of(self, device: int) -> tuple[Estimate | None, ...]:
         """Those of a device one by one."""
         texts = list(self._texts)
-        names = ("known", "value", "low", "high", "launches_s", "idle_start_s")
-        names += ("level", "reason", "caution")
-        rows = zip(*(getattr(self, name)[device].tolist() for name in names), strict=True)
+        numbers = (self.value, self.low, self.high, self.launches_s, self.idle_start_s)
+        words = (self.known, self.level, self.reason, self.caution)
+        rows = zip(*(each[device].tolist() for each in (*numbers, *words)), strict=True)
         return tuple(
             Estimate(
                 value=value,
@@ -68,7 +68,7 @@ class Estimates:
             )
             if known
             else None
-            for known, value, low, high, launches, idle, level, reason, caution in rows
+            for value, low, high, launches, idle, known, level, reason, caution in rows
         )
 
     def without_launches(self, device: int) -> list[float | None]:
