@@ -14,9 +14,11 @@ COMMANDS = {
     "gambrel select yolov8n --latency 33ms --power 10W": [
         "select", "yolov8n", "--latency", "33ms", "--power", "10W",
     ],
-    "gambrel compare yolov8n --hardware all --batch 1,8,64 --precision fp16,int8,fp32,bf16": [
+    "gambrel select resnet50 --throughput 3000/s": [
+        "select", "resnet50", "--throughput", "3000/s",
+    ],
+    "gambrel compare yolov8n --hardware all --batch 1,8,64": [
         "compare", "yolov8n", "--hardware", "all", "--batch", "1,8,64",
-        "--precision", "fp16,int8,fp32,bf16",
     ],
     "gambrel check resnet18 --hardware h100 --latency 10ms": [
         "check", "resnet18", "--hardware", "h100", "--latency", "10ms",
@@ -60,8 +62,8 @@ def main() -> None:
         rows,
         notes=[
             f"{ROUNDS} rounds, all commands in turn within one run; processes start cold.",
-            f"select judges {devices} devices; compare {devices} devices × 4 formats × 3 batches = "
-            f"{devices * 12:,} points.",
+            f"select judges {devices} devices and power modes; compare {devices} devices × 3 "
+            f"batches = {devices * 3:,} points.",
             f"Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: above the number of "
             "cores the wall-clock times are those of a shared machine; CPU times are less so.",
             "Targets: select and compare over the whole catalog, and a failed check of a model of "

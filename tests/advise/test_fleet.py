@@ -111,6 +111,26 @@ def test_many_at_once_are_the_same_ones(model, batch, precision, runtime):
             assert one.facts.expected.reason == other.facts.expected.reason
 
 
+@pytest.mark.parametrize("model", ["yolov8n", "mixtral-8x7b-decode", "llama-3-8b-prefill"])
+@pytest.mark.parametrize("runtime", [None, "pytorch"])
+def test_devices_side_by_side_are_the_same_ones(model, runtime):
+    workload, chosen = zoo.load(model), Settings(runtime=runtime)
+    alone, bulk = Fleet(workload, chosen), Fleet(workload, chosen, bulk=True)
+    devices = [
+        d
+        for d in list_devices()[::4]
+        if runtime is None or runtime in {r.id for r in on_device(d, language=bulk.bench.language)}
+    ]
+    bulk.prepare((d, None, None) for d in devices)
+    for on in devices:
+        one, other = alone.on(on), bulk.on(on)
+        assert (one.bound, one.limited_by) == (other.bound, other.limited_by)
+        same(one.facts, other.facts)
+        if one.facts.expected is not None:
+            assert one.facts.expected.reason == other.facts.expected.reason
+            assert one.facts.expected.caution == other.facts.expected.caution
+
+
 def test_bulk_puts_ops_of_one_structure_together():
     from gambrel.analysis.estimate.batches import Batches
     from gambrel.analysis.evaluate import Evaluator

@@ -72,7 +72,7 @@ def test_what_the_speed_of_light_rules_out_is_not_evaluated(monkeypatch):
     def refuse(*_):
         raise AssertionError("evaluated")
 
-    monkeypatch.setattr(Fleet, "_point", refuse)
+    monkeypatch.setattr(Fleet, "_judged", refuse)
     # LiteRT runs fp32 on the Snapdragon, for which no roof is known: nothing rules it out.
     bounded = [d for d in DEVICES if d.id != "snapdragon-8-gen-3"]
     over = Grid(subjects=[subject("mobilenet-v2")], devices=bounded)

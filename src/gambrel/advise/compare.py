@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 
 from gambrel.advise.figures import Facts, Figure, cautions, figure
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS
-from gambrel.advise.subjects import Subject, refuse_empty
+from gambrel.advise.subjects import Subject, prepare, refuse_empty
 from gambrel.analysis.measures import Bound
 from gambrel.collector import without_collector
 from gambrel.device.model import Device
@@ -104,12 +105,16 @@ def compare(over: Grid, metrics: Sequence[str], notes: Sequence[str] = ()) -> Co
     refuse_empty(over.subjects, over.devices)
     rows = []
     for subject in over.subjects:
-        for device in over.devices:
-            for precision in over.precisions:
-                points = subject.points(device, precision, over.prices.get(device.id))
-                found = [row_of(subject.fleet(), device, point) for point in points]
-                best = min(found, key=lambda row: rank(row, metrics[0]))
-                rows += found if subject.runtimes else [best]
+        tried = [
+            subject.contenders(device, precision, over.prices.get(device.id))
+            for device in over.devices
+            for precision in over.precisions
+        ]
+        prepare(chain.from_iterable(tried))
+        for each in tried:
+            found = [row_of(subject.fleet(), one.device, one.point()) for one in each]
+            best = min(found, key=lambda row: rank(row, metrics[0]))
+            rows += found if subject.runtimes else [best]
     ordered = sorted(mark_pareto(rows, metrics), key=lambda row: rank(row, metrics[0]))
     shown = (*notes, *all_cautions(ordered))
     return Comparison(metrics=tuple(metrics), rows=tuple(ordered), notes=shown)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -17,9 +18,10 @@ from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
 from gambrel.analysis.sol import sol_of
 from gambrel.analysis.workbench import (
+    Answer,
     Machine,
     Workbench,
-    answered,
+    answers,
     bench_of,
     machine_on,
     sol_seconds,
@@ -128,11 +130,35 @@ class Fleet:
             return self._built[precision].on(device, None, price, runtime)
         key = (id(device), precision, runtime)  # `_machines` keeps the device, and so its id
         if key not in self._points:
-            self._points[key] = self._point(device, precision, runtime)
+            self._prepare([(device, precision, runtime)])
         point = self._points[key]
         if point.facts.price == price:
             return point
         return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
+
+    def prepare(self, asked: Iterable[tuple[Device, str | None, str | None]]) -> None:
+        """Evaluates many points at once, which `on` then has at hand.
+
+        Args:
+            asked: Device, number format and runtime of each, as `on` takes them.
+        """
+        parts: dict[str | None, list[tuple[Device, str | None, str | None]]] = defaultdict(list)
+        for device, precision, runtime in asked:
+            built = precision in self._built
+            parts[precision if built else None].append(
+                (device, None if built else precision, runtime)
+            )
+        for part, each in parts.items():
+            self._built.get(part or "", self)._prepare(each)
+
+    def _prepare(self, asked: Sequence[tuple[Device, str | None, str | None]]) -> None:
+        keys = {(id(one[0]), *one[1:]): one for one in asked}
+        new = {key: one for key, one in keys.items() if key not in self._points}
+        machines = [self._machine(device) for device, _, _ in new.values()]
+        settings = [self._asked(*how) for _, *how in new.values()]
+        found = answers(self.bench, list(zip(machines, settings, strict=True)))
+        for key, machine, answer in zip(new, machines, found, strict=True):
+            self._points[key] = self._judged(machine, answer)
 
     def best_case(
         self,
@@ -184,9 +210,8 @@ class Fleet:
             runtime=runtime or self._settings.runtime,
         )
 
-    def _point(self, device: Device, precision: str | None, runtime: str | None) -> Point:
-        machine = self._machine(device)
-        found = answered(self.bench, machine, self._asked(precision, runtime))
+    def _judged(self, machine: Machine, found: Answer) -> Point:
+        device = machine.device
         total = totals(found.table, found.held, found.expected, machine.roofs)
         facts = Facts(
             items=self.sizes.get("batch", 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +12,7 @@ from gambrel.advise.check import contradictions, judge_point, missed_by, tried_b
 from gambrel.advise.compare import Grid, Row, all_cautions, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
-from gambrel.advise.subjects import Contender, Subject
+from gambrel.advise.subjects import Contender, Subject, prepare
 from gambrel.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.roofs import roofs_of
 from gambrel.collector import without_collector
@@ -102,7 +102,7 @@ def select(
     """
     check_metrics([sort])
     subject = over.subjects[0]
-    best = {device.id: _best(subject, device, over, limits, sort) for device in over.devices}
+    best = _search(subject, over, limits, sort)
     found = [c for c in best.values() if c is not None]
     found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
@@ -149,50 +149,89 @@ def _over_power(candidate: Candidate) -> bool:
     )
 
 
-def _best(
-    subject: Subject, device: Device, over: Grid, limits: Sequence[Limit], sort: str
-) -> Candidate | None:
-    """The best runtime, format and batch on a device; None where none is even a near miss.
+class _Search:
+    """The best runtime, format and batch on a device.
 
     What misses a limit at the speed of light fails, and by no less than that: it is evaluated only
     where nothing else meets the limits and it may come near. Larger batches are tried of the
     runtimes and formats that they may help.
+
+    Args:
+        subject: The model.
+        device: The device.
+        over: Precisions to choose from, and prices.
+        limits: What is required.
+        sort: Metric that ranks.
     """
-    formats = _formats(subject, device, over)  # none where no runtime there takes one
-    price = over.prices.get(device.id)
-    best: Candidate | None = None
-    near: list[Contender] = []
-    settled: set[tuple[str | None, str]] = set()
-    for batch in tried_batches(subject, limits, step=16):
+
+    def __init__(
+        self, subject: Subject, device: Device, over: Grid, limits: Sequence[Limit], sort: str
+    ) -> None:
+        self.device = device
+        self.best: Candidate | None = None
+        self._subject, self._limits, self._sort = subject, limits, sort
+        self._formats = _formats(subject, device, over)  # none where no runtime there takes one
+        self._price = over.prices.get(device.id)
+        self._near: list[Contender] = []
+        self._settled: set[tuple[str | None, str]] = set()
+        self._fitting: list[tuple[str | None, str]] = []
+        self._over = False
+
+    def at(self, batch: int) -> list[Contender]:
+        """What may meet the limits at a batch; none where the search is over."""
+        if self._over:
+            return []
         contenders = [
             one
-            for precision in formats
-            for one in subject.contenders(device, precision, price, batch)
-            if one.kind not in settled
+            for precision in self._formats
+            for one in self._subject.contenders(self.device, precision, self._price, batch)
+            if one.kind not in self._settled
         ]
-        possible = [one.best_case() for one in contenders]
-        for one, point in zip(contenders, possible, strict=True):
-            verdicts = judge_point(point, limits)
+        found = []
+        self._fitting = []
+        for one in contenders:
+            point = one.best_case()
+            verdicts = judge_point(point, self._limits)
             missed = missed_by(verdicts)
             if 0 < missed <= NEAR:
-                near.append(one)
+                self._near.append(one)
             if _beyond_help(verdicts):
-                settled.add(one.kind)
-            if missed:
-                continue
-            candidate = judged(one.fleet, device, one.point(), limits)
-            best = _better(best, candidate, sort)
-            if _settled(candidate, one.point(), sort):
-                settled.add(one.kind)
-        if best is not None and best.verdict is Verdict.PASS:
-            break
-        pairs = zip(contenders, possible, strict=True)
-        if all(one.kind in settled or point.fits is False for one, point in pairs):
-            break
-    if best is not None and best.verdict is not Verdict.FAIL:
-        return best
-    closest = [judged(one.fleet, device, one.point(), limits) for one in near]
-    return reduce(lambda a, b: _better(a, b, sort), closest, best)
+                self._settled.add(one.kind)
+            if not missed:
+                found.append(one)
+            if point.fits is not False:
+                self._fitting.append(one.kind)
+        return found
+
+    def take(self, possible: Sequence[Contender]) -> None:
+        """Judges what may meet the limits."""
+        for one in possible:
+            candidate = judged(one.fleet, self.device, one.point(), self._limits)
+            self.best = _better(self.best, candidate, self._sort)
+            if _settled(candidate, one.point(), self._sort):
+                self._settled.add(one.kind)
+        met = self.best is not None and self.best.verdict is Verdict.PASS
+        self._over = met or self._settled.issuperset(self._fitting)
+
+    def closest(self) -> list[Contender]:
+        """What comes near, where nothing meets the limits."""
+        return self._near if self.best is None or self.best.verdict is Verdict.FAIL else []
+
+
+def _search(
+    subject: Subject, over: Grid, limits: Sequence[Limit], sort: str
+) -> dict[str, Candidate | None]:
+    """The best on each device; None where none is even a near miss."""
+    searches = [_Search(subject, device, over, limits, sort) for device in over.devices]
+    for batch in tried_batches(subject, limits, step=16):
+        possible = [one.at(batch) for one in searches]
+        prepare(chain.from_iterable(possible))
+        for one, found in zip(searches, possible, strict=True):
+            one.take(found)
+    prepare(chain.from_iterable(one.closest() for one in searches))
+    for one in searches:
+        one.take(one.closest())
+    return {one.device.id: one.best for one in searches}
 
 
 def _beyond_help(constraints: Sequence[Constraint]) -> bool:

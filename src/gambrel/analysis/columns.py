@@ -6,6 +6,7 @@ of the items one by one, to the last bit: sums run in the order of the items.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from gambrel.analysis.roofs import Roofs
 
 Floats = NDArray[np.float64]
-#: Name and class of a resource → seconds that each item keeps it busy.
+#: Name and class of a resource → seconds that each item keeps it busy, a row for each device.
 BusyArrays = dict[tuple[str, Bound], Floats]
+#: What there is to serve, and name and class of what serves it → its rate.
+Rates = dict[tuple[Any, str, Bound], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,26 +50,42 @@ class TableColumns:
     counts: Floats
     kernels: NDArray[np.int64]
 
-    def busy(self, roofs: Roofs) -> BusyArrays:
-        """Seconds that one execution of each item keeps each resource busy, compute first."""
-        found: BusyArrays = {}
-        for key, flops in self.work.items():
+    def rates(self, roofs: Roofs) -> Rates:
+        """What serves each kind of work on a device, and how fast, compute first."""
+        found: Rates = {}
+        for key in self.work:
             if (roof := roofs.least_time_roof(*key)) is not None:
-                _add(found, (roof[0], Bound.COMPUTE), flops, roof[1])
+                found[key, roof[0], Bound.COMPUTE] = roof[1]
         moves = (
-            ((roofs.memory, roofs.memory_bound), self.moved_bytes, roofs.memory_byte_per_s),
-            ((roofs.link, Bound.NETWORK), self.link_bytes, roofs.link_byte_per_s),
-            ((NETWORK, Bound.NETWORK), self.network_bytes, roofs.network_byte_per_s),
+            ("moved_bytes", roofs.memory, roofs.memory_bound, roofs.memory_byte_per_s),
+            ("link_bytes", roofs.link, Bound.NETWORK, roofs.link_byte_per_s),
+            ("network_bytes", NETWORK, Bound.NETWORK, roofs.network_byte_per_s),
         )
-        for resource, nbytes, rate in moves:
-            if rate is not None and nbytes.any():
-                _add(found, resource, nbytes, rate)
+        for what, resource, bound, rate in moves:
+            if rate is not None and getattr(self, what).any():
+                found[what, resource, bound] = rate
         return found
 
-    def ahead(self, roofs: Roofs) -> Floats:
-        """Seconds that the memory spends on each item before its kernel starts."""
-        assert roofs.memory_byte_per_s is not None  # who asks has seen the memory busy
-        return np.asarray(roofline.seconds(self.prefetched_bytes, roofs.memory_byte_per_s))
+    def busy(self, rates: Sequence[Rates]) -> BusyArrays:
+        """Seconds that one execution of each item keeps each resource busy: a row for each device.
+
+        Args:
+            rates: Of each device, for the same work.
+        """
+        found: BusyArrays = {}
+        for key in rates[0]:
+            what, name, bound = key
+            work = getattr(self, what) if isinstance(what, str) else self.work[what]
+            rate = np.array([one[key] for one in rates])[:, None]
+            seconds = np.asarray(roofline.seconds(work, rate))
+            before = found.get((name, bound))
+            found[name, bound] = seconds if before is None else before + seconds
+        return found
+
+    def ahead(self, roofs: Sequence[Roofs]) -> Floats:
+        """Seconds that the memory spends on each item before its kernel starts, on each device."""
+        rates = np.array([one.memory_byte_per_s for one in roofs], dtype=float)[:, None]
+        return np.asarray(roofline.seconds(self.prefetched_bytes, rates))
 
 
 def table_columns(table: CostTable) -> TableColumns:
@@ -104,35 +123,36 @@ def table_columns(table: CostTable) -> TableColumns:
 
 def slowest_of(
     busy: BusyArrays, kernels: NDArray[np.int64]
-) -> tuple[list[float | None], list[tuple[str, Bound] | None]]:
-    """The time of the slowest resource of each item, and which it is; None where none is known.
+) -> Iterator[tuple[list[float | None], list[tuple[str, Bound] | None]]]:
+    """Of each device the time of the slowest resource of each item, and which it is.
 
-    Items of one kernel overlap: each counts with its part of the kernel's slowest resource.
+    Both are None where none is known. Items of one kernel overlap: each counts with its part of the
+    kernel's slowest resource.
 
     Args:
-        busy: Resource → seconds of each item, compute first; negative where an item needs none.
+        busy: Resource → seconds of each item on each device, compute first; negative where an item
+            needs none.
         kernels: Items of each shared kernel.
     """
     resources = list(busy)
     seconds = np.stack(list(busy.values()))
     which = seconds.argmax(axis=0)
-    times = seconds[which, np.arange(seconds.shape[1])]
+    times = np.take_along_axis(seconds, which[None], axis=0)[0]
     if len(kernels):
-        padded = np.concatenate([seconds, np.full((len(resources), 1), -1.0)], axis=1)
-        parts = padded[:, kernels]
+        padded = np.pad(seconds, ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
+        parts = padded[:, :, kernels]
         # A running sum adds in the order of the items, as one adds them one by one.
-        whole = np.where((parts >= 0).any(axis=2), parts.clip(0.0).cumsum(axis=2)[:, :, -1], -1.0)
+        whole = np.where((parts >= 0).any(axis=3), parts.clip(0.0).cumsum(axis=3)[..., -1], -1.0)
         limit = whole.argmax(axis=0)
-        rows, columns = np.nonzero((kernels < len(times)) & (whole.max(axis=0) >= 0)[:, None])
+        rows, columns = np.nonzero(kernels < seconds.shape[2])
         items = kernels[rows, columns]
-        which[items] = limit[rows]
-        times[items] = seconds[limit[rows], items].clip(0.0)
-    return (
-        [None if t < 0 else t for t in times.tolist()],
-        [None if t < 0 else resources[w] for t, w in zip(times.tolist(), which, strict=True)],
-    )
-
-
-def _add(found: BusyArrays, resource: tuple[str, Bound], work: Floats, rate: float) -> None:
-    seconds = np.asarray(roofline.seconds(work, rate))
-    found[resource] = found[resource] + seconds if resource in found else seconds
+        own = seconds.clip(0.0)[:, :, items]
+        share = np.take_along_axis(own, limit[:, rows][None], axis=0)[0]
+        known = (whole.max(axis=0) >= 0)[:, rows]
+        which[:, items] = np.where(known, limit[:, rows], which[:, items])
+        times[:, items] = np.where(known, share, times[:, items])
+    for row, places in zip(times.tolist(), which.tolist(), strict=True):
+        yield (
+            [None if t < 0 else t for t in row],
+            [None if t < 0 else resources[w] for t, w in zip(row, places, strict=True)],
+        )

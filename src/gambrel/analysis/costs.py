@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
 from gambrel.analysis.estimate.batches import Batches
@@ -234,9 +235,7 @@ class SizedWorkload:
         if allowance is None or plan.kernels is not Kernels.TILED or self._span is not None:
             return plan
         most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
-        return msgspec.structs.replace(
-            plan, allowance=msgspec.structs.replace(allowance, group_bytes=most)
-        )
+        return replace(plan, allowance=replace(allowance, group_bytes=most))
 
 
 def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
@@ -306,7 +305,7 @@ class _Builder:
         costs = fused_costs(kernels, self._priced)
         kept = self._plan.allowance
         if self._off_chip is not None and kept is not None:
-            none = msgspec.structs.replace(kept, group_bytes=0)
+            none = replace(kept, group_bytes=0)
             self._passing = fused_costs(grouping.kernels(self._plan.kernels, none), self._priced)
         starts = launches(kernels)
         ran = set()
@@ -422,7 +421,7 @@ class _Builder:
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
-        items = tuple(msgspec.structs.replace(item, count=count) for item, count in self._items)
+        items = tuple(replace(item, count=count) for item, count in self._items)
         least = self._least
         return CostTable(
             places=tuple(

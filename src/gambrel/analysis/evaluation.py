@@ -6,8 +6,9 @@ sweeps (every value an array of one number per point), comparisons over a catalo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -18,6 +19,9 @@ from gambrel.analysis.roofs import Roofs
 from gambrel.device.roofs import NETWORK
 from gambrel.ops import Cost
 from gambrel.ops.base import Engine, Size, where
+
+if TYPE_CHECKING:
+    from gambrel.analysis.columns import Rates
 
 #: Name and class of a resource.
 Resource: TypeAlias = tuple[str, Bound]
@@ -66,7 +70,7 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
         roofs: Of the device.
     """
     if table.bulk:
-        return _evaluate_columns(table, roofs)
+        return evaluate_table_on(table, [roofs])[0]
     busy = tuple({} if item.host else busy_of(item.cost, roofs) for item in table.items)
     pooled = not all(_is_zero(item.prefetched_bytes) for item in table.items)
     own = busy
@@ -87,29 +91,51 @@ def evaluate_table(table: CostTable, roofs: Roofs) -> Evaluation:
     return _evaluation(table, busy, times, limits, total_busy)
 
 
-def _evaluate_columns(table: CostTable, roofs: Roofs) -> Evaluation:
-    """As `evaluate_table`, all items at once."""
+def evaluate_table_on(table: CostTable, roofs: Sequence[Roofs]) -> list[Evaluation]:
+    """As `evaluate_table`, of all items on many devices at once.
+
+    Args:
+        table: Of the workload, made for many devices.
+        roofs: Of each device.
+    """
+    alike: dict[Any, dict[int, Rates]] = defaultdict(dict)
+    for i, one in enumerate(roofs):
+        rates = table.columns.rates(one)
+        alike[tuple(rates)][i] = rates
+    found: dict[int, Evaluation] = {}
+    for each in alike.values():
+        some = [roofs[i] for i in each]
+        found |= zip(each, _evaluate_columns(table, some, list(each.values())), strict=True)
+    return [found[i] for i in range(len(roofs))]
+
+
+def _evaluate_columns(
+    table: CostTable, roofs: Sequence[Roofs], rates: Sequence[Rates]
+) -> list[Evaluation]:
+    """On devices with roofs for the same work."""
     from gambrel.analysis.columns import slowest_of
 
-    columns = table.columns
-    busy = columns.busy(roofs)
-    total_busy: Busy = {
-        resource: float((seconds * columns.counts).cumsum()[-1])
+    columns, memory = table.columns, (roofs[0].memory, roofs[0].memory_bound)
+    busy = {key: seconds for key, seconds in columns.busy(rates).items() if seconds.any()}
+    if not busy:
+        nothing: list[Any] = [None] * len(table.items)
+        return [_evaluation(table, (), nothing, nothing, {}) for _ in roofs]
+    totals = {
+        resource: (seconds * columns.counts).cumsum(axis=1)[:, -1].tolist()
         for resource, seconds in busy.items()
-        if seconds.any()
     }
-    if not total_busy:
-        count = len(table.items)
-        return _evaluation(table, (), [None] * count, [None] * count, {})
-    own = {resource: _where_busy(busy[resource]) for resource in total_busy}
-    memory, pooled = (roofs.memory, roofs.memory_bound), bool(columns.prefetched_bytes.any())
+    own = {resource: _where_busy(seconds) for resource, seconds in busy.items()}
+    pooled = bool(columns.prefetched_bytes.any())
     if pooled and memory in own:
         left = (own[memory] - columns.ahead(roofs)).clip(0.0)
         own[memory] = _where_busy(busy[memory], left)
-    times, limits = slowest_of(own, columns.kernels)
-    if pooled:
-        _wait_for_weights(times, limits, table, total_busy, roofs)
-    return _evaluation(table, (), times, limits, total_busy)
+    found = []
+    for i, (times, limits) in enumerate(slowest_of(own, columns.kernels)):
+        total_busy: Busy = {resource: seconds[i] for resource, seconds in totals.items()}
+        if pooled:
+            _wait_for_weights(times, limits, table, total_busy, roofs[i])
+        found.append(_evaluation(table, (), times, limits, total_busy))
+    return found
 
 
 def _where_busy(busy: Any, seconds: Any = None) -> Any:

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from gambrel.analysis.costs import CostTable, Item
+from gambrel.analysis.costs import CostTable
 from gambrel.analysis.estimate.adjust import AdjustedKernels, applied, guessed
-from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.cycles import cycles_estimator
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
-from gambrel.analysis.estimate.estimator import Estimator, Predictor, total
+from gambrel.analysis.estimate.estimator import Estimator, Predictor
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.analysis.estimate.shares import shares_estimator, shares_of
 from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
+from gambrel.analysis.estimate.totals import total
 from gambrel.analysis.evaluation import Evaluation, Resource
+from gambrel.analysis.item_times import ItemTimes, item_times, item_times_on
 from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs, of_one_die
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
 from gambrel.ops import Cost
-from gambrel.ops.base import MixedError, Size
+from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
+
+if TYPE_CHECKING:
+    from gambrel.analysis.estimate.estimates import Estimates
 
 #: Engines beside the one that the constants of a device are of.
 BESIDE: Final = frozenset({"dla", "npu"})
@@ -54,7 +58,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """Expected times of a cost table.
 
     Attributes:
-        items: Of one execution of each item; None where nothing is known of it.
+        items: Of one execution of each item; None where nothing is known of it. Empty where many
+            devices are asked for the same table.
         total: Of the run; None where nothing is known of any.
         limited_by: What takes the largest share of the run; None without an expected time.
         limiters: The same of each item, where the prediction says it; else its roofline decides.
@@ -169,7 +174,73 @@ def expected_times(
         return _at_the_roofline(_whole(table, estimator), table, evaluation)
     if isinstance(estimator, Whole):
         return _whole(table, estimator)
-    items = _items(table, evaluation, estimator)
+    items = item_times(table, evaluation, estimator)
+    return _of_items(items, table, evaluation, estimator, runtime, device)
+
+
+def expected_times_on(
+    table: CostTable,
+    evaluations: Sequence[Evaluation],
+    estimators: Sequence[Forecaster | None],
+    runtimes: Sequence[Runtime],
+    devices: Sequence[Device],
+) -> list[Expected]:
+    """As `expected_times`, on many devices at once.
+
+    Args:
+        table: Of the workload, made for many devices.
+        evaluations: Of the table on each device.
+        estimators: Of each.
+        runtimes: That runs it on each.
+        devices: The machines.
+    """
+    rows = list(zip(evaluations, estimators, runtimes, devices, strict=True))
+    fitting = [_fitting(table, estimator) for estimator in estimators]
+    kernels = {
+        d: one
+        for d, one in enumerate(fitting)
+        if table.bulk and isinstance(one, Estimator) and one.batched
+    }
+    order = {d: row for row, d in enumerate(kernels)}
+    some = [evaluations[d] for d in kernels]
+    items = item_times_on(table, some, list(kernels.values())) if kernels else None
+    return [
+        expected_times(table, evaluation, estimator, runtime, device)
+        if items is None or d not in order
+        else _of_row(items, order[d], table, evaluation, kernels[d], runtime, device)
+        for d, (evaluation, estimator, runtime, device) in enumerate(rows)
+    ]
+
+
+def _of_row(
+    items: Estimates,
+    row: int,
+    table: CostTable,
+    evaluation: Evaluation,
+    estimator: Estimator,
+    runtime: Runtime,
+    device: Device,
+) -> Expected:
+    """The expected time of the run on one of several devices, without those of its items."""
+    whole = items.total(row, table.columns.counts)
+    if whole is None:
+        return Expected(items=(), total=None, limited_by=None)
+    host = _host_on(runtime, device, estimator)
+    each = () if host is None else items.of(row)
+    whole = _with_host(whole, table, each, evaluation, runtime, device, host)
+    spent = items.without_launches(row)
+    return Expected(items=(), total=whole, limited_by=_limiter(table, evaluation, spent, whole))
+
+
+def _of_items(
+    items: ItemTimes,
+    table: CostTable,
+    evaluation: Evaluation,
+    estimator: Predictor,
+    runtime: Runtime,
+    device: Device,
+) -> Expected:
+    """The expected time of the run from those of its items."""
     if not estimator.partial and _lacks(items, table):
         return Expected(items=items, total=None, limited_by=None)
     whole = total(
@@ -180,7 +251,8 @@ def expected_times(
         return Expected(items=items, total=None, limited_by=None)
     host = _host_on(runtime, device, estimator)
     whole = _with_host(whole, table, items, evaluation, runtime, device, host)
-    return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, items, whole))
+    spent = [None if one is None else one.value - one.launches_s for one in items]
+    return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, spent, whole))
 
 
 def expected_seconds(
@@ -303,58 +375,6 @@ def _waited(
     return maximum(0.0, ends[-1] - sum(busy for busy, _, _ in rows)) if ends else 0.0
 
 
-def _items(
-    table: CostTable, evaluation: Evaluation, estimator: Predictor
-) -> tuple[Estimate | None, ...]:
-    found: list[Estimate | None] = [None] * len(table.items)
-    done: set[int] = set()
-    for batch in table.batches if estimator.batched else ():
-        for part, estimates in _batch(table, batch, evaluation, estimator):
-            for i, one in zip(part.members, estimates, strict=True):
-                found[i] = _launched(table.items[i], evaluation.times[i], one, estimator)
-            done.update(part.members)
-    for i, item in enumerate(table.items):
-        if i not in done:
-            found[i] = _item(item, evaluation.times[i], estimator)
-    return tuple(found)
-
-
-def _batch(
-    table: CostTable, batch: Batch, evaluation: Evaluation, estimator: Predictor
-) -> Iterator[tuple[Batch, list[Estimate | None]]]:
-    """The estimates of ops that differ in numbers only; taken apart where formulas differ."""
-    times = [t for i in batch.members if (t := evaluation.times[i]) is not None]
-    if len(times) < len(batch.members):
-        return
-    try:
-        yield batch, estimator.estimate_batch(batch, times)
-    except MixedError as mixed:
-        for half in table.batches.divide(batch, mixed.mask):
-            yield from _batch(table, half, evaluation, estimator)
-
-
-def _item(item: Item, time_s: float | None, estimator: Predictor) -> Estimate | None:
-    alone = estimator.estimate(item.view, item.cost, time_s)
-    return _launched(item, time_s, alone, estimator)
-
-
-def _launched(
-    item: Item, time_s: float | None, alone: Estimate | None, estimator: Predictor
-) -> Estimate | None:
-    """The estimate of an op that is one launch, with those that it pays in its kernel."""
-    if alone is None or item.launches == 1 or estimator.in_sequence(item.view):
-        return alone
-    floor = time_s or 0.0
-    change = alone.launches_s * (item.launches - 1)
-    return replace(
-        alone,
-        value=max(floor, alone.value + change),
-        low=max(min(floor, alone.low), alone.low + change),
-        high=max(floor, alone.high + change),
-        launches_s=alone.launches_s * item.launches,
-    )
-
-
 def _times(one: Estimate | None, count: int) -> Estimate | None:
     return None if one is None else one.times(count)
 
@@ -424,16 +444,17 @@ def _waits(
 def _limiter(
     table: CostTable,
     evaluation: Evaluation,
-    items: Sequence[Estimate | None],
+    spent: Sequence[float | None],
     whole: Estimate,
 ) -> Limiter | None:
+    """What takes the largest share; ``spent``: of each item its time without launches, if known."""
     shares: dict[Limiter, float] = defaultdict(float)
     shares[Limiter.HOST] = whole.host_s
     shares[Limiter.LAUNCHES] = whole.launches_s
-    for one, time_s, limit, item in zip(
-        items, evaluation.times, evaluation.limits, table.items, strict=True
+    for seconds, time_s, limit, item in zip(
+        spent, evaluation.times, evaluation.limits, table.items, strict=True
     ):
         if limit is not None:
-            spent = time_s or 0.0 if one is None else one.value - one.launches_s
-            shares[_LIMITERS[limit[1]]] += spent * item.count
+            own = time_s or 0.0 if seconds is None else seconds
+            shares[_LIMITERS[limit[1]]] += own * item.count
     return max(shares, key=lambda name: shares[name]) if any(shares.values()) else None

@@ -9,7 +9,7 @@ import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.costs import CostTable
-from gambrel.analysis.estimate.estimator import total as expected_total
+from gambrel.analysis.estimate.totals import total as expected_total
 from gambrel.analysis.evaluation import Evaluation, Resource, binding_of, busy_of
 from gambrel.analysis.expected import Expected
 from gambrel.analysis.levels import add_levels

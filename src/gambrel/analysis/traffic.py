@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gambrel.dtypes import STORED_WEIGHT
 from gambrel.ops import Cost, OpView, TensorView

@@ -6,15 +6,15 @@ question about a time is answered here, so that no two faces can differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.evaluation import Evaluation, evaluate_table
-from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times
+from gambrel.analysis.evaluation import Evaluation, evaluate_table, evaluate_table_on
+from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times_on
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.plan import Plan, plan_of
@@ -235,27 +235,81 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
-    chosen = machine.chosen(bench.workload, settings)
-    runtime = chosen.runtime.runtime
-    table = bench.table(chosen.precision, machine.plan(runtime))
-    held, sol_s = evaluated(table, machine, runtime)
-    # How fast the host is with its ops is not known, so neither is the whole.
-    estimator = None if table.on_host else machine.estimator(runtime)
-    found = expected_times(table, held, estimator, runtime, machine.device)
-    return Answer(
-        chosen=chosen,
-        table=table,
-        held=held,
-        expected=found.no_faster_than(sol_s),
-        sol_time_s=sol_s,
+    return answers(bench, [(machine, settings)])[0]
+
+
+def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list[Answer]:
+    """As `answered`, of many machines: those that share a table are evaluated together.
+
+    Args:
+        bench: The workload at sizes.
+        asked: Devices under settings, each with precision and runtime.
+
+    Raises:
+        UnknownNameError: No such precision or runtime.
+        InputError: A device or a runtime lacks what was asked for.
+    """
+    tables: dict[int, tuple[CostTable, dict[int, Resolved]]] = {}
+    for i, (machine, settings) in enumerate(asked):
+        chosen = machine.chosen(bench.workload, settings)
+        table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
+        tables.setdefault(id(table), (table, {}))[1][i] = chosen
+    found: dict[int, Answer] = {}
+    for table, each in tables.values():
+        machines = [asked[i][0] for i in each]
+        found |= zip(each, _answers(table, machines, list(each.values())), strict=True)
+    return [found[i] for i in range(len(asked))]
+
+
+def _answers(
+    table: CostTable, machines: Sequence[Machine], chosen: Sequence[Resolved]
+) -> list[Answer]:
+    runtimes = [one.runtime.runtime for one in chosen]
+    pairs = evaluated_on(table, machines, runtimes)
+    expected = expected_times_on(
+        table,
+        [held for held, _ in pairs],
+        # How fast the host is with its ops is not known, so neither is the whole.
+        [
+            None if table.on_host else m.estimator(r)
+            for m, r in zip(machines, runtimes, strict=True)
+        ],
+        runtimes,
+        [machine.device for machine in machines],
     )
+    return [
+        Answer(
+            chosen=one,
+            table=table,
+            held=held,
+            expected=found.no_faster_than(sol_s),
+            sol_time_s=sol_s,
+        )
+        for one, (held, sol_s), found in zip(chosen, pairs, expected, strict=True)
+    ]
 
 
 def evaluated(
     table: CostTable, machine: Machine, runtime: Runtime
 ) -> tuple[Evaluation, Size | None]:
     """A cost table under the roofs of a machine, and the speed of light."""
-    held = evaluate_table(table, machine.roofs)
+    return _with_sol(table, evaluate_table(table, machine.roofs), machine, runtime)
+
+
+def evaluated_on(
+    table: CostTable, machines: Sequence[Machine], runtimes: Sequence[Runtime]
+) -> list[tuple[Evaluation, Size | None]]:
+    """As `evaluated`, of many machines, each under its runtime."""
+    if not table.bulk:
+        return [evaluated(table, *each) for each in zip(machines, runtimes, strict=True)]
+    found = evaluate_table_on(table, [machine.roofs for machine in machines])
+    rows = zip(found, machines, runtimes, strict=True)
+    return [_with_sol(table, *row) for row in rows]
+
+
+def _with_sol(
+    table: CostTable, held: Evaluation, machine: Machine, runtime: Runtime
+) -> tuple[Evaluation, Size | None]:
     sol_s = sol_time(table.sol_parts, machine.limits)
     if runtime.kernels is Kernels.WHOLE:
         held = held.no_faster_than(sol_s)

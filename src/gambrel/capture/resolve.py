@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gambrel.capture.coreml.model_file import is_package
 from gambrel.capture.files.identify import identify
 from gambrel.capture.files.safetensors_index import has_checkpoint
 from gambrel.capture.formats import SUFFIXES, format_of
@@ -210,7 +209,7 @@ def _from_file(path: Path, request: Request) -> ResolvedModel:
         return _read_pipeline(path, request)
     if path.is_dir() and (path / "config.json").is_file():
         return _read_folder(path, request)
-    if is_package(path):
+    if path.is_dir() and _is_coreml(path):
         return from_coreml(path, request)
     row = format_of(identify(path))
     if not row.runs:
@@ -227,6 +226,12 @@ def _from_hub(text: str, request: Request) -> ResolvedModel:
         return resolved
     note = f"{title_of(folder)}: no headers of weights; formats are those of its config.json."
     return replace(resolved, notes=(note, *resolved.notes))
+
+
+def _is_coreml(folder: Path) -> bool:
+    from gambrel.capture.coreml.model_file import is_package  # loaded where there is a folder
+
+    return is_package(folder)
 
 
 def _is_pipeline(path: Path) -> bool:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.fileio import check_name, path_of, read_bytes
 from gambrel.hub import folder_of, is_hub, title_of
-from gambrel.llm.config.read import read_config
 from gambrel.llm.spec import ModelSpec
 
 _FILE: Final = Path(__file__).parent / "models.json"
@@ -30,6 +29,8 @@ def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
         FileFormatError: A file that cannot be read as JSON.
         CaptureError: A configuration that is not understood.
     """
+    from gambrel.llm.config.read import read_config  # names are looked up without it
+
     if isinstance(model, ModelSpec):
         return model
     if isinstance(model, Mapping):
@@ -78,6 +79,8 @@ def weights_of(name: str) -> str | None:
 def _named(name: str) -> ModelSpec:
     found = config_of(name)
     if found is not None:
+        from gambrel.llm.config.read import read_config
+
         return read_config(found[1], found[0])
     from difflib import get_close_matches
 

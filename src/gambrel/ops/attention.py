@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gambrel.ops.base import Cost, OpView, Size, TensorView, distinct_bytes, formula, minimum, work
 from gambrel.roofline import maximum

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cmp_to_key
 from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
@@ -44,8 +47,7 @@ class Conventions:
             raise InputError(f"causal convention {self.causal!r}: choose 'half' or 'full'.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorView:
+class TensorView(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor with its sizes filled in.
 
     Attributes:
@@ -70,15 +72,14 @@ class TensorView:
         return to_bytes(self.elements, self.dtype)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpView:
+class OpView(msgspec.Struct, frozen=True, kw_only=True):
     """An op with its sizes filled in: all that a formula may look at."""
 
     kind: str
     inputs: tuple[TensorView, ...] = ()
     outputs: tuple[TensorView, ...] = ()
-    sizes: Mapping[str, Size | tuple[Size, ...]] = field(default_factory=dict)
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Size | tuple[Size, ...]] = msgspec.field(default_factory=dict)
+    attrs: Mapping[str, Any] = msgspec.field(default_factory=dict)
     phase: str = "forward"
     conventions: Conventions = Conventions()
 
@@ -122,8 +123,7 @@ _COMPONENT: Final[dict[str, str]] = {"complex64": "fp32", "complex128": "fp64"}
 Work: TypeAlias = dict[tuple[Engine, str], Size]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What one execution of an op asks for.
 
     Attributes:
@@ -143,9 +143,9 @@ class Cost:
             be made; `cost` fills it in.
     """
 
-    work: Work = field(default_factory=dict)
+    work: Work = msgspec.field(default_factory=dict)
     read_bytes: Size = None
-    touched: Mapping[int, Size] = field(default_factory=dict)
+    touched: Mapping[int, Size] = msgspec.field(default_factory=dict)
     write_bytes: Size = None
     least_read_bytes: Size = None
     link_bytes: Size = 0

@@ -1,8 +1,7 @@
 """Ops of compiled models and fresh pages, from kernels measured on the machine itself."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gambrel.analysis.estimate import Estimator, classes, packaged, probed, written
 from gambrel.analysis.roofs import roofs_of

@@ -18,7 +18,8 @@ from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Adjustment, Calibration, Shares
 from gambrel.analysis.estimate.engine_constants import EngineConstants
-from gambrel.analysis.estimate.estimator import Predicted, Predictor
+from gambrel.analysis.estimate.estimator import Predictor
+from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs

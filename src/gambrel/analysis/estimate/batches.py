@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.ops import Cost, OpView, TensorView
 
@@ -34,7 +34,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batches:
-    """The ops of a table in batches; those with few of their structure are in none.
+    """The ops of a table in batches.
 
     Args:
         ops: (op, cost of one execution).
@@ -45,21 +45,26 @@ class Batches:
         groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for index, (view, cost) in enumerate(ops):
             groups[_structure(view, cost)].append(index)
-        self._batches = [self._batch(g) for g in groups.values() if len(g) >= _FEWEST]
+        self.all = tuple(map(self._batch, groups.values()))
+        self._halves: dict[tuple[tuple[int, ...], bytes], tuple[Batch, Batch]] = {}
 
     def __iter__(self) -> Iterator[Batch]:
-        return iter(tuple(self._batches))
+        """Those that are worth the arrays on a single device."""
+        return (batch for batch in self.all if len(batch.members) >= _FEWEST)
 
     def divide(self, batch: Batch, mask: Any) -> tuple[Batch, Batch]:
-        """Takes the ops where a mask holds apart from the others, from now on."""
-        yes = [i for i, is_one in zip(batch.members, mask, strict=True) if is_one]
-        no = [i for i, is_one in zip(batch.members, mask, strict=True) if not is_one]
-        both = self._batch(yes), self._batch(no)
-        at = self._batches.index(batch)
-        self._batches[at : at + 1] = both
-        return both
+        """The ops where a mask holds apart from the others; kept, as devices ask for the same."""
+        key = batch.members, mask.tobytes()
+        if key not in self._halves:
+            pairs = list(zip(batch.members, mask, strict=True))
+            yes, no = ([i for i, holds in pairs if holds == half] for half in (True, False))
+            self._halves[key] = self._batch(yes), self._batch(no)
+        return self._halves[key]
 
     def _batch(self, members: list[int]) -> Batch:
+        if len(members) == 1:
+            view, cost = self._ops[members[0]]
+            return Batch(members=tuple(members), view=view, cost=cost)
         views = [self._ops[i][0] for i in members]
         costs = [self._ops[i][1] for i in members]
         first, cost = views[0], costs[0]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import msgspec
-
 from gambrel import roofline
-from gambrel.analysis.estimate import forms, probed, written
+from gambrel.analysis.estimate import probed, written
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
 from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
 from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.formula_input import FormulaInput, Predicted
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
 from gambrel.analysis.estimate.machine import half_peak, machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
@@ -37,30 +36,12 @@ _WIDE_BATCHES: Final = {"vllm": "", "trtllm": "sm_10"}
 _ON_MATRIX: Final = frozenset(
     {"matmul", "grouped_matmul", "attention", "decode_attention", "latent_decode", "torch_matmul"}
 )
-#: A total is called as certain as the part of its time that is at least this large.
-_SHARE: Final = 0.8
-#: A caution is worth a word from this share of the time on.
-_CAUTION: Final = 0.1
 #: Further factors on the range of op classes that were not measured, by confidence.
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}
 #: Cards without a power plug (75 W) clock by how well they are cooled: whole models on a T4 and a
 #: P4 took 0.62 to 0.90 of what their kernels, measured one by one on other such cards, add up to.
 _UNPLUGGED_W: Final = 75.0
 _COOLER: Final = 0.85
-
-
-class Predicted(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one execution, for scalars or arrays.
-
-    Attributes:
-        seconds: Expected time, never below the bound.
-        launch: Share of it that is the kernel launch.
-        latency: Beside it, the time until the kernel starts that a queue hides.
-    """
-
-    seconds: Size
-    launch: Size
-    latency: Size = 0.0
 
 
 class Predictor(Protocol):
@@ -139,11 +120,12 @@ class Estimator:
                 roofs.device, roofs.memory_byte_per_s, self._kin
             )
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
-        self._ranges: dict[tuple[int, str, int], tuple[float, float, str, str]] = {}
+        self._ranges: dict[tuple[int, str], list[tuple[float, float, str, str]]] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._direct: dict[str, float | None] = {}
         self._half_peak = half_peak(roofs.device)
-        self._above = above_rated(roofs.device)
+        self.byte_per_s = roofs.memory_byte_per_s
+        self.above = above_rated(roofs.device)
         self._own = own_forms(self._calibration, roofs.device.id)
         names = {roofs.device.id, roofs.device.name}
         own = [p for p in self._calibration.probed if p.device in names]
@@ -173,12 +155,8 @@ class Estimator:
 
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """The same for one execution, for arrays as well; without range."""
-        if self._machine is None:
-            return None
-        rule, chosen = self._rule(view)
-        if chosen is None or self._lacks_peak(rule, cost):
-            return None
-        return self._expected(rule, chosen, view, cost, roofline_time_s)
+        asked = self.formula_input(view, cost)
+        return None if asked is None else asked.predicted(roofline_time_s)
 
     def _estimate(
         self, view: OpView, cost: Cost, roofline_time_s: float, count: int
@@ -186,21 +164,21 @@ class Estimator:
         own = self._measured_here(view, cost, roofline_time_s, count)
         if own is not None or self._machine is None:
             return own
-        rule, chosen = self._rule(view)
-        if chosen is None or self._lacks_peak(rule, cost):
+        asked = self.formula_input(view, cost)
+        if asked is None:
             return None
-        one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
-        least = float(self._least(cost, roofline_time_s, count))
-        return self._ranged(rule, chosen, one, (roofline_time_s, least), count)
+        one = asked.predicted(roofline_time_s / count)
+        least = float(self.least(cost, roofline_time_s, count))
+        return self._ranged(asked, one, (roofline_time_s, least), count)
 
-    def _least(self, cost: Cost, roofline_time_s: Size, count: int = 1) -> Size:
+    def least(self, cost: Cost, roofline_time_s: Size, count: int = 1) -> Size:
         """What no range goes below: a card's arithmetic may beat its printed peak, traffic not."""
-        rate = self._roofs.memory_byte_per_s
+        rate = self.byte_per_s
         sent = cost.link_bytes + cost.network_bytes
-        if self._above == 1 or not rate or not is_zero(sent):
+        if self.above == 1 or not rate or not is_zero(sent):
             return roofline_time_s
         moving = roofline.seconds((cost.read_bytes + cost.write_bytes) * count, rate)
-        return minimum(roofline_time_s, maximum(moving, roofline_time_s / self._above))
+        return minimum(roofline_time_s, maximum(moving, roofline_time_s / self.above))
 
     def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
         """As `estimate`, for ops that differ in numbers only.
@@ -214,20 +192,36 @@ class Estimator:
         """
         if self._probed:
             raise ValueError("a measured device predicts every op by itself: see `batched`")
-        rule, chosen = (None, None) if self._machine is None else self._rule(batch.view)
-        if rule is None or chosen is None or self._lacks_peak(rule, batch.cost):
+        asked = self.formula_input(batch.view, batch.cost)
+        if asked is None:
             return [None] * len(times)
         import numpy as np
 
-        found = self._expected(rule, chosen, batch.view, batch.cost, np.asarray(times))
-        seconds = np.broadcast_to(found.seconds, len(times)).tolist()
-        launches = np.broadcast_to(found.launch, len(times)).tolist()
-        latencies = np.broadcast_to(found.latency, len(times)).tolist()
-        bounds = np.broadcast_to(self._least(batch.cost, np.asarray(times)), len(times)).tolist()
+        seconds = np.asarray(times)
+        found = asked.predicted(seconds)
+        parts = (
+            found.seconds,
+            found.launch,
+            found.latency,
+            seconds,
+            self.least(batch.cost, seconds),
+        )
+        rows = zip(*(np.broadcast_to(part, len(times)).tolist() for part in parts), strict=True)
         return [
-            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), ends, 1)
-            for s, n, wait, *ends in zip(seconds, launches, latencies, times, bounds, strict=True)
+            self._ranged(asked, Predicted(seconds=s, launch=n, latency=wait), bounds, 1)
+            for s, n, wait, *bounds in rows
         ]
+
+    def formula_input(self, view: OpView, cost: Cost) -> FormulaInput | None:
+        """What the formula of an op is asked with here; None where nothing is known of the op."""
+        if self._machine is None:
+            return None
+        rule, chosen = self._rule(view)
+        if chosen is None or self._lacks_peak(rule, cost):
+            return None
+        return FormulaInput(
+            rule=rule, chosen=chosen, machine=self._machine, task=self.task_of(view, cost)
+        )
 
     @property
     def knows(self) -> bool:
@@ -252,18 +246,14 @@ class Estimator:
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Predicted, bounds: Sequence[float], count: int
+        self, asked: FormulaInput, one: Predicted, bounds: Sequence[float], count: int
     ) -> Estimate:
         """The estimate of ``count`` executions from the time of one.
 
         No value is below the first of the bounds, the roofline, and no range below the second.
         """
         roofline_time_s, least = bounds
-        bin_ = bisect_left(EDGES_S, one.seconds)
-        key = id(chosen), rule.least, bin_  # `_chosen` keeps the object, and so its id
-        if key not in self._ranges:
-            self._ranges[key] = self._range(rule, chosen, bin_)
-        low, high, confidence, reason = self._ranges[key]
+        low, high, confidence, reason = self.ranges(asked)[bisect_left(EDGES_S, one.seconds)]
         value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
         return Estimate(
             value=value,
@@ -273,11 +263,18 @@ class Estimator:
             reason=reason,
             launches_s=one.launch * count,
             idle_start_s=one.latency,
-            caution=chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
+            caution=asked.chosen.caution_for(one.launch / one.seconds if one.seconds else 0.0),
         )
 
+    def ranges(self, asked: FormulaInput) -> Sequence[tuple[float, float, str, str]]:
+        """Of each bin of `EDGES_S` the factors on a time, confidence and its reason."""
+        key = id(asked.chosen), asked.rule.least  # `_chosen` keeps the object, and so its id
+        if key not in self._ranges:
+            bins = range(len(EDGES_S) + 1)
+            self._ranges[key] = [self._range(asked.rule, asked.chosen, bin_) for bin_ in bins]
+        return self._ranges[key]
+
     def _range(self, rule: Rule, chosen: Chosen, bin_: int) -> tuple[float, float, str, str]:
-        """Factors on a time of one of the bins of `EDGES_S`, confidence and its reason."""
         wider = _UNMEASURED[rule.least]
         confidence, reason = chosen.judge(bin_)
         unplugged = self._machine is not None and 0 < self._machine.tdp_w <= _UNPLUGGED_W
@@ -307,34 +304,12 @@ class Estimator:
         wider = _UNMEASURED["high" if exact else "medium"]
         return Estimate(
             value=value,
-            low=max(float(self._least(cost, roofline_time_s, count)), value * used.low * wider[0]),
+            low=max(float(self.least(cost, roofline_time_s, count)), value * used.low * wider[0]),
             high=value * used.high * wider[1],
             confidence=probed.confidence_of(used, exact),
             reason=found.reason,
             launches_s=min(min(found.start_s, self._call_s) * count, value),
         )
-
-    def _expected(
-        self, rule: Rule, chosen: Chosen, view: OpView, cost: Cost, roofline_time_s: Size
-    ) -> Predicted:
-        machine = self._machine
-        assert machine is not None  # both callers have checked it
-        c, task = chosen.constants, self.task_of(view, cost)
-        launch = forms.launch(c, machine) if "launch" in c else c.get("base_s", 0.0)
-        latency: Size = 0.0
-        work = alone = rule.seconds(c, machine, task)
-        if "launch" in c:
-            work = work + launch
-        elif rule.form.startswith("torch_"):
-            if c.get("start_s"):  # of kernels measured one at a time, each on an idle device
-                work = rule.seconds(c | {"start_s": 0.0}, machine, task)
-            latency = alone - work
-            work = maximum(work, launch)  # the shortest kernel
-        seconds = maximum(work, roofline_time_s)
-        # Steps that wait for each other keep nothing busy: they only wait.
-        waits = rule.form == "torch_recurrent"
-        start = work if waits else minimum(launch, seconds)
-        return Predicted(seconds=seconds, launch=start, latency=latency)
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""
@@ -421,76 +396,3 @@ class Estimator:
         if not self._missing:
             return reason
         return f"{reason}; {' and '.join(self._missing)} assumed"
-
-
-def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | None:
-    """The estimate of ops that run one after another.
-
-    Values add. Lower and upper ends add too: errors of one model on one device are taken as fully
-    correlated, which is the widest that a sum of ranges can be. The confidence is the best one that
-    ops with 80 % of the time have at least; the reason is that of the largest part of the time
-    among the ops of that confidence. An op that has a bound and no estimate counts with its bound.
-
-    Args:
-        parts: Of each op, its estimate and its roofline time, s.
-
-    Returns:
-        The sum; None where no op has an estimate.
-    """
-    pairs = list(parts)
-    found = [estimate for estimate, _ in pairs if estimate is not None]
-    if not found:
-        return None
-    bounds = [bound for estimate, bound in pairs if estimate is None and bound]
-    found += [_only_bound(bound) for bound in bounds]
-    value = sum(p.value for p in found)
-    confidence = _confidence(found, value)
-    reason = _main_reason([p for p in found if p.confidence == confidence] or found)
-    if bounds:
-        reason += f"; {len(bounds)} ops without constants count with their bound"
-    return Estimate(
-        value=value,
-        low=sum(p.low for p in found),
-        high=sum(p.high for p in found),
-        confidence=confidence,
-        reason=reason,
-        launches_s=sum(p.launches_s for p in found),
-        host_s=sum(p.host_s for p in found),
-        caution=_main_caution(found, value),
-    )
-
-
-def _only_bound(seconds: float) -> Estimate:
-    return Estimate(
-        value=seconds,
-        low=seconds,
-        high=seconds * _UNMEASURED["low"][1],
-        confidence="low",
-        reason="no constants: the bound",
-    )
-
-
-def _main_caution(parts: list[Estimate], whole: float) -> str:
-    """The caution of ops that take a share of the time worth a word; empty without one."""
-    weights: dict[str, float] = {}
-    for p in parts:
-        if p.caution:
-            weights[p.caution] = weights.get(p.caution, 0.0) + p.value
-    text = max(weights, key=lambda one: weights[one], default="")
-    return text if text and weights[text] >= _CAUTION * whole else ""
-
-
-def _confidence(parts: list[Estimate], whole: float) -> str:
-    reached = 0.0
-    for level in LEVELS:
-        reached += sum(p.value for p in parts if p.confidence == level)
-        if reached >= _SHARE * whole:
-            return level
-    return LEVELS[-1]
-
-
-def _main_reason(parts: list[Estimate]) -> str:
-    weights: dict[str, float] = {}
-    for p in parts:
-        weights[p.reason] = weights.get(p.reason, 0.0) + p.value
-    return max(weights, key=lambda reason: weights[reason])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.estimate import attention_forms, expert_forms, forms
 from gambrel.analysis.estimate.forms import Constants, Machine

@@ -96,19 +96,29 @@ def choose(
         calibration: All sets.
         framework: Framework whose kernels run; ``any`` when not known.
     """
+    index = _index(calibration)
+    own = device.id if device.id in index.devices or device.id in kin.before else ""
+    key = form, precision, framework, id(kin), own
+    if key not in index.chosen:  # it is kept with its kin, and so with that one's id
+        index.chosen[key] = kin, _choose(form, precision, device.id, kin, index, framework)
+    return index.chosen[key][1]
+
+
+def _choose(
+    form: str, precision: str, device: str, kin: Kin, index: _Index, framework: str
+) -> Chosen | None:
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
-    index = _index(calibration)
     others = () if kin.alone else index.devices
     nearest = (kin.nearest[form],) if form in kin.nearest else ()
-    devices = dict.fromkeys((device.id, *nearest, kin.borrow, *others))
-    places = [(source, wanted[:1]) for source in (device.id, *kin.before)]
+    devices = dict.fromkeys((device, *nearest, kin.borrow, *others))
+    places = [(source, wanted[:1]) for source in (device, *kin.before)]
     places += [(source, wanted) for source in devices]
     for source, names in places:
         for name in names:
             for candidate in frameworks:
                 found = index.first.get((form, source, name, candidate))
-                own = source == device.id and name == precision
+                own = source == device and name == precision
                 if found is not None and (own or not found.slower):
                     own_format = name == precision
                     chosen = _carried(found, device, kin, own_format, framework)
@@ -125,12 +135,14 @@ def own_forms(calibration: Calibration, device: str) -> frozenset[str]:
 class _Index(NamedTuple):
     """Sets by form, device, number format and framework: the first of each; and all devices.
 
-    And of each device the forms that a user fitted.
+    And of each device the forms that a user fitted. What was chosen for a formula, number format,
+    framework and class of devices is kept, with the device where sets are of itself.
     """
 
     first: dict[tuple[str, str, str, str], Set]
-    devices: tuple[str, ...]
+    devices: dict[str, None]
     own: dict[str, frozenset[str]]
+    chosen: dict[tuple[str, str, str, int, str], tuple[Kin, Chosen | None]]
 
 
 @lru_cache(maxsize=4)
@@ -142,8 +154,8 @@ def _index(calibration: Calibration) -> _Index:
             first.setdefault((s.form, s.device, name, s.framework), s)
         if s.framework == "own":
             own[s.device] = own.get(s.device, frozenset()) | {s.form}
-    devices = tuple(dict.fromkeys(s.device for s in calibration.sets))
-    return _Index(first=first, devices=devices, own=own)
+    devices = dict.fromkeys(s.device for s in calibration.sets)
+    return _Index(first=first, devices=devices, own=own, chosen={})
 
 
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})
@@ -167,8 +179,8 @@ def _wanted(form: str, precision: str) -> tuple[str, ...]:
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))
 
 
-def _carried(s: Set, device: Device, kin: Kin, own_format: bool, framework: str) -> Chosen:
-    own_device = s.device == device.id
+def _carried(s: Set, device: str, kin: Kin, own_format: bool, framework: str) -> Chosen:
+    own_device = s.device == device
     constants, low, high = s.constants, s.low, s.high
     name = _NAMES[s.describes if s.framework == "any" else s.framework]
     confidence = s.confidence or level_of(s.held_out)

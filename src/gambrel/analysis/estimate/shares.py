@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
-from gambrel.analysis.estimate.estimator import Predicted
+from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
 from gambrel.dtypes import BITS

@@ -77,12 +77,12 @@ _MAXWELL: Final = (
 )
 
 
-def sustained(c: Constants, machine: Machine, peak: float) -> float:
+def sustained(c: Constants, machine: Machine, peak: Size) -> Size:
     """FLOP/s that the cooling sustains, at most the peak."""
-    joule = float(c["energy_j"])
+    joule = c["energy_j"]
     if not machine.tdp_w or not joule:
         return peak
-    return float(min(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule)))
+    return minimum(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule))
 
 
 def matmul(c: Constants, machine: Machine, task: Task) -> Size:
