@@ -56,7 +56,7 @@ SLOW = 10
 PULL, HELD = 0.05, 0.3
 #: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
 #: tiling was chosen: its ranges are wider than the errors of models that were left out.
-PROVEN, WIDER = 100, 1.1
+PROVEN, WIDER = 100, 1.05
 #: A constant at so much of a roof is at it: stored ones are rounded.
 _AT = 0.999
 #: Fewer models than this are no calibration.
@@ -160,7 +160,7 @@ def tasks(found: Sequence[Row]) -> tuple[Task, ...]:
 
 def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
     """One set per task."""
-    pooled = defaultdict(list)
+    pooled: dict[str, list[float]] = defaultdict(list)
     for task in found:
         pooled[task.runtime] += task.ratios()
     return tuple(_finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found)
