@@ -26,11 +26,11 @@ from fit_streams import fit_streams, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
-from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, left_out
-from gambrel.analysis.estimate.tiled_work import REUSE
+from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
-from npu_rows import Row, rows, streamed
+from gambrel.runtimes import runtime
+from npu_rows import RUNTIMES, Row, rows, streamed
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
@@ -46,6 +46,17 @@ STARTS = {
 }
 #: Multiply-adds in other formats relative to fp16, to start from.
 RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
+#: Runtimes that hand the graph to Qualcomm's compiler: a chip's fit starts from its own runtime's.
+CARRIED = ("litert", "onnxruntime")
+#: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
+SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2}
+#: From this factor on a reader is told that softmaxes are slow.
+SLOW = 10
+#: Weight of a factor of e from the start.
+PULL, HELD = 0.05, 0.3
+#: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
+#: tiling was chosen: its ranges are wider than the errors of models that were left out.
+PROVEN, WIDER = 100, 1.05
 #: A constant at so much of a roof is at it: stored ones are rounded.
 _AT = 0.999
 #: Fewer models than this are no calibration.
@@ -58,7 +69,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    fitted = fit_all(rows(options.folder))
+    fitted = fit_all(tasks(rows(options.folder)))
     for c in fitted:
         print(line(c))
     streams = fit_streams(streamed(options.folder))
@@ -71,27 +82,88 @@ def main() -> None:
         write((*fitted, *borrowed(fitted)), classes, streams)
 
 
-def fit_all(found: Sequence[Row]) -> tuple[TiledConstants, ...]:
-    """One set per runtime and chip."""
+class Task:
+    """A chip under a runtime: what its constants are fitted to, and where the fit starts.
+
+    Args:
+        rows: Measured, at least one.
+        base: The chip under Qualcomm's own runtime, whose constants the fit starts from; None: it
+            starts from what is near enough for any chip of the class.
+    """
+
+    def __init__(self, rows: Sequence[Row], base: Task | None) -> None:
+        pairs = [(row, run) for row in rows if (run := row.measured) is not None]
+        self.rows = [row for row, _ in pairs]
+        self.runs = MeasuredRuns([run for _, run in pairs])
+        self._base = base
+        self._fits: dict[str, TiledConstants] = {}
+
+    @property
+    def runtime(self) -> str:
+        """Under which the constants are stored."""
+        return self.rows[0].runtime
+
+    def fitted(self, without: str = "") -> TiledConstants:
+        """The constants by all models but one."""
+        if without not in self._fits:
+            self._fits[without] = self._fit(without)
+        return self._fits[without]
+
+    def _fit(self, without: str) -> TiledConstants:
+        runs = self.runs.without(without)
+        start = self._start(without)
+        scales = scales_for(start)
+        found = fit(start, runs, scales, self._pulls(scales))
+        capped, scales = within_roofs(start, found, scales)
+        return found if capped is start else fit(capped, runs, scales, self._pulls(scales))
+
+    def _start(self, without: str) -> TiledConstants:
+        formats = {m.run.formats[0] for m in self.runs.measured}
+        start = start_for(self.runtime, self.rows[0].device, formats)
+        if self._base is None:
+            return start
+        near = self._base.fitted(without)
+        return msgspec.structs.replace(
+            near,
+            runtime=start.runtime,
+            start_s={f: near.start_s[f] for f in start.start_s},
+            macs_per_s={f: near.macs_per_s[f] for f in start.macs_per_s},
+            softmax_per_s=near.softmax_rate,
+        )
+
+    def _pulls(self, scales: Sequence[Scale]) -> list[float]:
+        """How much the start counts: of what does not depend on the runtime it tells more."""
+        held = () if self._base is None else (*RATIOS, "activation", "ahead")
+        return [HELD if scale[0] in held else PULL for scale in scales]
+
+    def ratios(self) -> list[float]:
+        """Measured over predicted of every run, by constants from the other models."""
+        found = []
+        for row, run in zip(self.rows, self.runs.measured, strict=True):
+            one = MeasuredRuns([run]).predicted(self.fitted(row.model))
+            found.append(run.seconds / float(one[0]))
+        return found
+
+
+def tasks(found: Sequence[Row]) -> tuple[Task, ...]:
+    """One per runtime and chip with rows enough."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:
         groups[row.runtime, row.device].append(row)
-    sets, ratios = [], defaultdict(list)
-    for (name, device), own in groups.items():
-        measured = [m for row in own if (m := row.measured) is not None]
-        if len({m.model for m in measured}) < FEW:
-            continue
-        runs = MeasuredRuns(measured)
-        start = start_for(name, device, {m.run.formats[0] for m in measured})
-        scales = scales_for(start)
-        constants = fit(start, runs, scales)
-        capped, scales = within_roofs(start, constants, scales)
-        if capped is not start:
-            start, constants = capped, fit(capped, runs, scales)
-        errors = left_out(constants, runs, scales)
-        ratios[name] += errors
-        sets.append((constants, runs, errors))
-    return tuple(_finished(c, r, e, ratios[c.runtime]) for c, r, e in sets)
+    made: dict[tuple[str, str], Task] = {}
+    for (name, device), own in sorted(groups.items(), key=lambda pair: pair[0][0] in CARRIED):
+        task = Task(own, made["qnn", device] if name in CARRIED else None)
+        if len(task.runs.models) >= FEW:
+            made[name, device] = task
+    return tuple(made.values())
+
+
+def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
+    """One set per task."""
+    pooled: dict[str, list[float]] = defaultdict(list)
+    for task in found:
+        pooled[task.runtime] += task.ratios()
+    return tuple(_finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found)
 
 
 def within_roofs(
@@ -107,7 +179,8 @@ def within_roofs(
     if stream and fitted.ahead_byte_per_s > _AT * stream:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
         scales = tuple(one for one in scales if "ahead" not in one)
-    most = REUSE * roof.flop_per_s / 2 if roof else None
+    window = runtime(RUNTIMES.get(start.runtime, start.runtime)).tiling.window
+    most = window * roof.flop_per_s / 2 if roof else None
     if most and fitted.macs_per_s.get("int8", 0.0) > _AT * most:
         start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, "int8": most})
         scales = tuple(one for one in scales if one != ("int8",))
@@ -129,15 +202,25 @@ def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
         models=0,
         low=1.0,
         high=1.0,
+        softmax_per_s=vector * SOFTMAX[name] if name in SOFTMAX else None,
     )
 
 
 def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
-    """Each constant by itself; three for chips whose start and second bandwidth do not show."""
+    """Each constant by itself; fewer for chips whose start and second bandwidth do not show.
+
+    ONNX Runtime converts inputs and outputs, which takes as long in 8 bits as in 16.
+    """
     formats = tuple((f,) for f in start.macs_per_s)
-    if any(start.start_s.values()):
-        return (("start",), ("vector",), ("activation",), ("ahead",), *formats)
-    return (("vector",), ("activation", "ahead"), *formats)
+    vector: tuple[Scale, ...] = (("vector",),)
+    if start.softmax_per_s is not None:
+        vector = (("vector",), ("softmax",))
+    if not any(start.start_s.values()):
+        return (*vector, ("activation", "ahead"), *formats)
+    starts: tuple[Scale, ...] = (("start",),)
+    if start.runtime == "onnxruntime":
+        starts = tuple((f"start:{f}",) for f in start.start_s)
+    return (*starts, *vector, ("activation",), ("ahead",), *formats)
 
 
 def _finished(
@@ -145,6 +228,8 @@ def _finished(
 ) -> TiledConstants:
     (low, high), (own_low, own_high) = tails(pooled), tails(ratios)
     low, high = min(low, own_low), max(high, own_high)
+    if len(pooled) < PROVEN:
+        low, high = low / WIDER, high * WIDER
     errors = [abs(1 / r - 1) for r in ratios]
     held = HeldOut(
         points=len(ratios),
@@ -162,7 +247,16 @@ def _finished(
         high=round(high, 3),
         confidence="medium" if len(ratios) >= 30 else "low",
         held_out=held,
+        note=_slow(c),
     )
+
+
+def _slow(c: TiledConstants) -> str:
+    """What a reader should know of a chip that is slow at softmaxes."""
+    times = c.vector_per_s / c.softmax_rate
+    if times < SLOW:
+        return ""
+    return f"a softmax over long rows takes {times:.0f} times as long as other vector work"
 
 
 def _rounded(c: TiledConstants) -> TiledConstants:
@@ -174,6 +268,7 @@ def _rounded(c: TiledConstants) -> TiledConstants:
         start_s={k: three(v) for k, v in c.start_s.items()},
         macs_per_s={k: three(v) for k, v in c.macs_per_s.items()},
         vector_per_s=three(c.vector_per_s),
+        softmax_per_s=c.softmax_per_s and three(c.softmax_per_s),
         activation_byte_per_s=three(c.activation_byte_per_s),
         ahead_byte_per_s=three(c.ahead_byte_per_s),
     )
@@ -206,6 +301,8 @@ def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
                     k: between(v, after.macs_per_s[k]) for k, v in before.macs_per_s.items()
                 },
                 vector_per_s=between(before.vector_per_s, after.vector_per_s),
+                softmax_per_s=before.softmax_per_s
+                and between(before.softmax_rate, after.softmax_rate),
                 activation_byte_per_s=between(
                     before.activation_byte_per_s, after.activation_byte_per_s
                 ),
@@ -291,6 +388,7 @@ def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
         device=device,
         macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
         vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
+        softmax_per_s=c.softmax_per_s and float(f"{c.softmax_per_s * s.vector:.4g}"),
         rows=c.rows if same else 0,
         models=c.models if same else 0,
         low=round(c.low / s.wider, 3),
@@ -330,6 +428,9 @@ def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
                 ahead_share=_middle(c.ahead_byte_per_s / bw for c, _, bw in known),
                 activation_share=_middle(c.activation_byte_per_s / bw for c, _, bw in known),
                 vector_share=_middle(c.vector_per_s / c.macs_per_s["int8"] for c in every),
+                softmax_share=_middle(c.softmax_rate / c.vector_per_s for c in every)
+                if name in SOFTMAX
+                else None,
                 start_s={
                     f: _middle(c.start_s[f] for c in every if f in c.start_s)
                     for f in sorted({f for c in every for f in c.start_s})
@@ -355,7 +456,8 @@ def line(c: TiledConstants) -> str:
         f"{c.runtime:12} {c.device:26} n={h.points:3} models={c.models:3} MAPE {h.mape:.1%} "
         f"median {h.median:.1%} inside {h.inside:.0%} {c.low}..{c.high} | "
         f"t0={max(c.start_s.values()) * 1e3:.2f}ms {macs} V={c.vector_per_s / 1e9:.2f}G "
-        f"A={c.activation_byte_per_s / 1e9:.1f}G W={c.ahead_byte_per_s / 1e9:.1f}G"
+        f"S={c.softmax_rate / 1e9:.2f}G A={c.activation_byte_per_s / 1e9:.1f}G "
+        f"W={c.ahead_byte_per_s / 1e9:.1f}G"
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
 from gambrel.analysis.estimate.tiled_work import TiledTable
@@ -90,6 +92,8 @@ QUALCOMM = {
     "Dragonwing IQ-9075 EVK": "iq-9075",
     "Dragonwing Q-6690 MTP": "q-6690",
 }
+#: Name of constants → runtime, where they differ.
+RUNTIMES = {"onnxruntime": "onnxruntime-qnn"}
 _RUNTIMES = {"qnn_dlc": "qnn", "tflite": "litert", "onnx": "onnxruntime"}
 _FORMATS = {"float": "fp16", "w8a8": "int8", "w8a16": "int16"}
 
@@ -152,6 +156,7 @@ HAILO = {
     "dncnn3": "dncnn",
     "efficientnet_l": "efficientnet-el",
     "efficientnet_m": "efficientnet-em",
+    "efficientnet_s": "efficientnet-es",
     "efficientnet_lite0": "efficientnet-lite0",
     "efficientnet_lite1": "efficientnet-lite1",
     "efficientnet_lite2": "efficientnet-lite2",
@@ -260,10 +265,12 @@ def work_of(name: str, device: str, model: str, sizes: Sizes, precision: str) ->
 @cache
 def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | None:
     # Formats and grouping are those of the chip's own compiler, whoever hands it the graph.
-    tiled = runtime("qnn" if name in ("litert", "onnxruntime") else name)
+    own = runtime(RUNTIMES.get(name, name))
+    tiled = runtime("qnn") if name in ("litert", "onnxruntime") else own
     # The memory of the others does not matter: their runtimes state one.
     device = load_device("coral-edge-tpu" if name == "edgetpu" else "snapdragon-8-gen-3")
     plan = plan_of(tiled, device, off_chip_only=name == "edgetpu", on_chip_bytes=0)
+    plan = msgspec.structs.replace(plan, tiling=own.tiling)
     found = bench(model, sizes).table(precision, plan).tiled
     return found if len(found.formats) == 1 else None
 

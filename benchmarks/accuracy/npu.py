@@ -6,8 +6,7 @@ Rows of Qualcomm (AI Hub), Rockchip, AXERA and Hailo; see scripts/npu_rows.py fo
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -23,12 +22,12 @@ from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.estimate.stream import for_frames
 from gambrel.analysis.estimate.tiled import from_datasheet
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
-from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, left_out, pull_of, scales_of
+from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, pull_of, scales_of
 from gambrel.analysis.estimate.user_models import start_of_chip
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
-from npu_rows import Row, bench, rows, streamed
+from npu_rows import RUNTIMES, Row, bench, rows, streamed
 
 #: One, and four small models that a user can measure in minutes.
 ANCHORS = {
@@ -45,27 +44,21 @@ TARGETS = {"qnn": "15 %", "rknn": "15 %", "axera": "15 %"}
 
 def score(folder: Path) -> Iterable[Score]:
     """Every chip by its own rows, then chips that are taken as new."""
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows(folder):
-        groups[row.runtime, row.device].append(row)
-    fitted = {
-        (c.runtime, c.device): c for c in fit_npu.fit_all([r for g in groups.values() for r in g])
-    }
-    for key, constants in fitted.items():
-        yield _own(constants, groups[key])
+    tasks = fit_npu.tasks(rows(folder))
+    fitted = dict(zip(tasks, fit_npu.fit_all(tasks), strict=True))
+    for task, constants in fitted.items():
+        yield _own(constants, task)
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
-        yield from _new(what, fitted, groups)
+        yield from _new(what, fitted)
 
 
-def _own(c: TiledConstants, found: Sequence[Row]) -> Score:
-    used = [r for r in found if r.measured is not None]
-    runs = MeasuredRuns([r.measured for r in used])
-    start, scales = fit_npu.within_roofs(c, c, fit_npu.scales_for(c))
-    ratios = left_out(start, runs, scales)
+def _own(c: TiledConstants, task: fit_npu.Task) -> Score:
     return Score(
         what=f"{c.runtime} {c.device}",
-        runs=[_run(r, r.seconds / ratio, c) for r, ratio in zip(used, ratios, strict=True)],
+        runs=[
+            _run(r, r.seconds / ratio, c) for r, ratio in zip(task.rows, task.ratios(), strict=True)
+        ],
         held_out="leave one model out",
         family=f"whole models by {c.runtime}",
         target=TARGETS.get(c.runtime, ""),
@@ -94,18 +87,15 @@ def _streams(folder: Path) -> Iterable[Score]:
             )
 
 
-def _new(
-    what: str,
-    fitted: dict[tuple[str, str], TiledConstants],
-    groups: dict[tuple[str, str], list[Row]],
-) -> Iterable[Score]:
+def _new(what: str, fitted: dict[fit_npu.Task, TiledConstants]) -> Iterable[Score]:
     """Qualcomm's chips, each by constants of the others."""
-    for (runtime, device), known in fitted.items():
+    for task, known in fitted.items():
+        runtime, device = known.runtime, known.device
         if runtime != "qnn" or "fp16" not in known.macs_per_s:
             continue
-        others = tuple(c for key, c in fitted.items() if key[0] == runtime and key[1] != device)
+        others = tuple(c for c in fitted.values() if c.runtime == runtime and c.device != device)
         start = _start(what, device, others)
-        used = [r for r in groups[runtime, device] if r.measured is not None]
+        used = task.rows
         anchors = ANCHORS.get(what, ())
         if start is None:
             continue
@@ -150,7 +140,7 @@ def _run(row: Row, expected: float, c: TiledConstants | StreamConstants) -> Run:
 @cache
 def _limits(row: Row) -> tuple[float | None, float | None]:
     """Speed of light and roofline time of a row."""
-    name = "onnxruntime-qnn" if row.runtime == "onnxruntime" else row.runtime
+    name = RUNTIMES.get(row.runtime, row.runtime)
     settings = Settings(precision=row.precision, runtime=name)
     found = answered(
         bench(row.model, row.sizes), Machine(load_device(row.device), settings), settings

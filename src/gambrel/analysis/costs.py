@@ -29,7 +29,7 @@ from gambrel.analysis.traffic import OffChip
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
-from gambrel.runtimes import Kernels
+from gambrel.runtimes import Kernels, Tiling
 from gambrel.workload import Op, Role, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
@@ -112,6 +112,7 @@ class CostTable:
         kernel_count: Launches of a run.
         known_bytes: Bytes of the ops with a formula, each as a kernel of its own.
         unknown_bytes: Bytes of the operands of those without.
+        tiling: How the compiler fills the units of an NPU.
         bulk: Whether many devices will follow.
     """
 
@@ -123,6 +124,7 @@ class CostTable:
     kernel_count: int
     known_bytes: Size
     unknown_bytes: Size
+    tiling: Tiling
     bulk: bool = False
 
     @cached_property
@@ -437,6 +439,7 @@ class _Builder:
             known_bytes=least.known_bytes,
             unknown_bytes=least.unknown_bytes,
             bulk=bulk,
+            tiling=self._plan.tiling,
         )
 
 

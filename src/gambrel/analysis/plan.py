@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gambrel.device.model import Device
-from gambrel.runtimes import HostOps, Kernels, Runtime
+from gambrel.runtimes import HostOps, Kernels, Runtime, Tiling
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
@@ -25,6 +25,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         resident_bytes: On-chip memory of a device that lives off its host link, all of which might
             keep weights between runs; None for every other device.
         cached_bytes: What of it the runtime uses for them; None: all of it.
+        host_ops: What the compiler leaves to the host.
+        tiling: How it fills the units of an NPU.
     """
 
     kernels: Kernels
@@ -35,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int | None = None
     cached_bytes: int | None = None
     host_ops: HostOps | None = None
+    tiling: Tiling = Tiling()
 
 
 def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
@@ -64,4 +67,5 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
         resident_bytes=held if off_chip_only else None,
         cached_bytes=round(held * residency.weights_share) if off_chip_only and residency else None,
         host_ops=runtime.host_ops,
+        tiling=runtime.tiling,
     )

@@ -17,6 +17,7 @@ from gambrel.runtimes.model import (
     Residency,
     Runtime,
     Service,
+    Tiling,
     Workspace,
     matches,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Runtime",
     "RuntimeChoice",
     "Service",
+    "Tiling",
     "Workspace",
     "candidates",
     "check_runs",

@@ -60,6 +60,25 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Source
 
 
+class Tiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a compiler for an NPU fills its units; without a source as Qualcomm's does.
+
+    Attributes:
+        in_channels: Input channels that the matrix unit takes at once: fewer are padded.
+        out_channels: The same of its results.
+        window: Multiply-adds of a window of several taps, relative to those of a single one: what
+            was loaded is used by the neighbouring positions as well.
+        function: Vector work of a transcendental function, in elements of 16 bits.
+        source: Where the figures come from.
+    """
+
+    in_channels: int = 32
+    out_channels: int = 32
+    window: float = 0.7
+    function: float = 1.0
+    source: Source | None = None
+
+
 class HostOps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a compiler takes; the other ops run on the processor of the host.
 
@@ -181,6 +200,7 @@ class Runtime(
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
+        tiling: How it fills the units of an NPU.
         host_ops: What its compiler leaves to the host; None: nothing, as far as is documented.
         workspace: Memory of running kernels, where it follows rules; None where it is not known.
         service: Of a serving engine; None where nothing was measured.
@@ -204,6 +224,7 @@ class Runtime(
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
+    tiling: Tiling = Tiling()
     host_ops: HostOps | None = None
     workspace: Workspace | None = None
     service: Service | None = None

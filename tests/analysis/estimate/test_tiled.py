@@ -25,6 +25,7 @@ from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
 from gambrel.ops import OpView, TensorView, cost
+from gambrel.runtimes import Tiling, runtime
 
 CHIP = TiledConstants(
     runtime="qnn",
@@ -41,8 +42,18 @@ CHIP = TiledConstants(
 )
 
 
-def work(macs=0.0, vector=0.0, moved=0.0, ahead=0.0, dtype="fp16"):
-    return TiledWork(macs=macs, dtype=dtype, vector=vector, moved_bytes=moved, ahead_bytes=ahead)
+HEXAGON = Tiling()
+
+
+def work(macs=0.0, vector=0.0, moved=0.0, ahead=0.0, dtype="fp16", softmax=0.0):
+    return TiledWork(
+        macs=macs,
+        dtype=dtype,
+        vector=vector,
+        softmax=softmax,
+        moved_bytes=moved,
+        ahead_bytes=ahead,
+    )
 
 
 def table(works, groups, counts):
@@ -57,8 +68,8 @@ def table(works, groups, counts):
     )
 
 
-def run(works, groups, counts, chip=CHIP):
-    found = table(tuple(works), groups, counts)
+def run(works, groups, counts, chip=CHIP, late=0.0):
+    found = msgspec.structs.replace(table(tuple(works), groups, counts), late_bytes=late)
     return TiledEstimator(chip, "measured").times(SimpleNamespace(tiled=found))
 
 
@@ -74,6 +85,21 @@ def test_a_run_by_hand():
     assert found.total.host_s == 1e-3
     assert found.limited_by is Limiter.MEMORY
     assert found.limiters == (Limiter.COMPUTE, Limiter.COMPUTE, Limiter.MEMORY)
+
+
+def test_everything_waits_for_weights_that_have_no_room_ahead():
+    """11 ms of groups, 60 MB of weights: 40 of them late, 4 ms; 20 ahead of the groups, 2 ms."""
+    found = run([work(macs=11e9, ahead=60e6)], ((0,),), (1,), late=40e6)
+    assert found.total.value == pytest.approx(1e-3 + (11e-3**2 + 2e-3**2) ** 0.5 + 4e-3)
+    assert found.items[0].value + 1e-3 == pytest.approx(found.total.value)
+
+
+def test_softmaxes_may_have_a_rate_of_their_own():
+    """A million elements at 1 G/s, or at a tenth of that where the processor computes them."""
+    works = [work(macs=2e9, softmax=1e6)]
+    slow = msgspec.structs.replace(CHIP, softmax_per_s=0.1e9)
+    assert run(works, ((0,),), (1,)).total.value == pytest.approx(1e-3 + 3e-3)
+    assert run(works, ((0,),), (1,), slow).total.value == pytest.approx(1e-3 + 12e-3)
 
 
 def test_the_parts_make_the_run():
@@ -94,7 +120,7 @@ def tensor(*shape, role="activation", storage=0, dtype="fp16"):
     return TensorView(shape=shape, dtype=dtype, elements=elements, storage=storage, role=role)
 
 
-def convolution(cin, cout, kernel, groups=1, side=10):
+def convolution(cin, cout, kernel, groups=1, side=10, tiling=HEXAGON):
     view = OpView(
         kind="convolution",
         inputs=(
@@ -112,7 +138,7 @@ def convolution(cin, cout, kernel, groups=1, side=10):
         },
     )
     weights = cout * cin // groups * kernel * kernel * 2
-    return tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=weights))
+    return tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=weights), tiling)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +157,13 @@ def test_multiply_adds_are_padded(cin, cout, kernel, groups, macs):
     assert found.moved_bytes == 2 * 100 * (cin + cout)
 
 
+def test_rockchips_atoms_are_16_channels_in_and_32_out():
+    """YOLOv5n's 24 channels are 32 and 32 on it, and a window is no cheaper than its taps."""
+    tiling = runtime("rknn").tiling
+    assert convolution(24, 24, 3, tiling=tiling).macs == 100 * 9 * 32 * 32
+    assert convolution(48, 48, 1, tiling=tiling).macs == 100 * 48 * 64
+
+
 def test_depthwise_is_a_tenth_of_an_element_per_multiply_add():
     assert convolution(64, 64, 3, 64).vector == pytest.approx(0.1 * 100 * 9 * 64)
 
@@ -146,7 +179,7 @@ def test_w8a16_loads_one_byte_per_weight():
         sizes={"m": 1, "n": 64, "k": 64},
         attrs={"compute_dtype": "int16"},
     )
-    found = tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=8192))
+    found = tiled_work(Item(view=view, cost=cost(view), count=1, prefetched_bytes=8192), HEXAGON)
     assert found.ahead_bytes == 4096
 
 
@@ -170,6 +203,12 @@ def test_int8_is_no_slower_than_fp16_and_no_run_beats_light(model, device):
     for found in (wide, narrow):
         assert found.expected.total.low >= (found.sol_time_s or 0.0)
         assert found.expected.total.low < found.expected.total.value < found.expected.total.high
+
+
+def test_weights_of_a_layer_beyond_the_room_on_chip_are_late():
+    """VGG-16 in int8: 25,088 x 4,096 and 4,096 x 4,096 weights, of which 4 MB each are in time."""
+    late = answer("vgg16", "ax650n", "int8").table.tiled.late_bytes
+    assert late == pytest.approx(25088 * 4096 + 4096 * 4096 - 2 * 4e6, rel=0.001)
 
 
 def vector_work(model, precision):
@@ -276,6 +315,11 @@ def test_a_fit_finds_the_constants_that_made_the_data():
 def test_left_out_models_are_predicted_by_the_others():
     ratios = left_out(CHIP, made(CHIP), scales_of(CHIP, 20))
     assert ratios == pytest.approx([1.0] * 16, rel=0.02)
+
+
+def test_a_format_may_have_a_start_of_its_own():
+    found = scaled(CHIP, (("start",), ("start:int8",)), [0.0, -0.7])
+    assert found.start_s == pytest.approx({"fp16": 1e-3, "int8": 5e-4 * 2.0138}, rel=1e-3)
 
 
 @pytest.mark.parametrize("models", [1, 3, 4, 12])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gambrel.analysis.estimate.tiled_work import is_depthwise
+from gambrel.analysis.estimate.tiled_work import is_depthwise, needs_row
 from gambrel.ops import OpView
 from gambrel.ops.base import Engine, product
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 WINDOW, POINT, DEPTHWISE, NORM, OUTPUT = "window", "point", "depthwise", "norm", "output"
 #: Changes of layout of an attention that is spelled out as matmuls and a softmax.
 _OF_ATTENTION: Final = 4
-#: Values of a row that are at hand together: a detector's box distribution has 16.
-_FEW: Final = 16
 _ON_THE_WAY: Final = frozenset({"cat", "stack", "cast", "pad"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
 
@@ -114,7 +112,7 @@ def _is_norm(view: OpView) -> bool:
     if view.kind == "normalization":
         return bool(view.attrs.get("statistics", True))
     if view.kind == "softmax":  # one over a few channels is done pixel by pixel
-        return bool(view.size("elements") > _FEW * view.size("rows"))
+        return needs_row(view)
     return view.kind == "attention"
 
 

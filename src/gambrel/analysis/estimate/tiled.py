@@ -2,12 +2,13 @@
 
 The run takes
 
-    t = t0 + sqrt(G² + L²),   G = sum over groups of max(C, A)
+    t = t0 + sqrt(G² + L²) + E,   G = sum over groups of max(C, A)
 
 C: padded multiply-adds over the matrix unit's rate, plus vector work over the vector unit's; A:
 activations that do not fit on chip over their bandwidth, which passes while the group computes; L:
 weights and model inputs over the bandwidth at which they are loaded ahead. Both G and L have gaps
-that the other fills, partly: the root of squares lies between their maximum and their sum. t0 is
+that the other fills, partly: the root of squares lies between their maximum and their sum. E is
+the same for what a single group has beyond the room on chip, for which everything waits. t0 is
 what an inference costs whatever it computes. There is no cost per op: fitted, it comes out as zero.
 """
 
@@ -62,9 +63,17 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[float, ...]
 
 
-def together(run: Size, loads: Size) -> Size:
-    """Seconds of groups and of loading ahead of them, which fill each other's gaps partly."""
-    return root(run * run + loads * loads)
+def loaded(run: Size, ahead_bytes: Size, late_bytes: Size, c: TiledConstants) -> Size:
+    """Seconds of groups and of loading ahead of them, which fill each other's gaps partly.
+
+    Args:
+        run: Seconds of the groups.
+        ahead_bytes: All that is loaded.
+        late_bytes: What of it everything waits for.
+        c: Of the chip.
+    """
+    loads = roofline.seconds(ahead_bytes - late_bytes, c.ahead_byte_per_s)
+    return root(run * run + loads * loads) + roofline.seconds(late_bytes, c.ahead_byte_per_s)
 
 
 def start_of(constants: TiledConstants, dtype: str) -> float:
@@ -95,9 +104,8 @@ class TiledEstimator:
             return None
         groups = [self._group([work.works[i] for i in group]) for group in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
-        loads = float(roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s))
         start = start_of(c, work.formats[0])
-        both = float(together(run, loads))
+        both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
         return WholeTimes(
             items=self._items(work, groups, both - run),
@@ -117,9 +125,8 @@ class TiledEstimator:
             busy = total(map(self._computing, works))
             moving = total(roofline.seconds(w.moved_bytes, c.activation_byte_per_s) for w in works)
             run = run + maximum(busy, moving) * count
-        loads = roofline.seconds(work.ahead_bytes, c.ahead_byte_per_s)
         start = start_of(c, work.formats[0])
-        return start + together(run, loads), start
+        return start + loaded(run, work.ahead_bytes, work.late_bytes, c), start
 
     def _items(
         self, work: TiledTable, groups: list[_Group], waits: float
@@ -146,7 +153,8 @@ class TiledEstimator:
         macs: Size = 0.0
         if not is_zero(work.macs):
             macs = roofline.seconds(work.macs, c.macs_per_s[work.dtype])
-        return real(macs + roofline.seconds(work.vector, c.vector_per_s))
+        softmax = roofline.seconds(work.softmax, c.softmax_rate)
+        return real(macs + roofline.seconds(work.vector, c.vector_per_s) + softmax)
 
 
 def ranged(
@@ -212,6 +220,7 @@ def from_datasheet(device: Device, known: TiledClass) -> TiledConstants | None:
         start_s=known.start_s,
         macs_per_s={name: int8 * share for name, share in formats.items()},
         vector_per_s=int8 * known.vector_share,
+        softmax_per_s=known.softmax_share and int8 * known.vector_share * known.softmax_share,
         activation_byte_per_s=memory.byte_per_s * known.activation_share,
         ahead_byte_per_s=memory.byte_per_s * known.ahead_share,
         rows=0,

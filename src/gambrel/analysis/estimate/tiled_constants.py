@@ -16,6 +16,8 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         start_s: Fixed time of an inference, by number format.
         macs_per_s: Padded multiply-adds per second, by number format.
         vector_per_s: Work of the vector unit, in elements of 16 bits per second.
+        softmax_per_s: The same of softmaxes; None: they run at that rate. On old chips the
+            processor computes them, with the products that surround them.
         activation_byte_per_s: Activations between groups.
         ahead_byte_per_s: Weights and model inputs.
         rows: Measured runs behind them.
@@ -40,7 +42,13 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str = "medium"
     note: str = ""
+    softmax_per_s: float | None = None
     held_out: HeldOut | None = None
+
+    @property
+    def softmax_rate(self) -> float:
+        """Work of softmaxes per second."""
+        return self.vector_per_s if self.softmax_per_s is None else self.softmax_per_s
 
 
 class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +61,7 @@ class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
         ahead_share: Bandwidth for weights, relative to the memory's.
         activation_share: Bandwidth for activations, relative to the memory's.
         vector_share: Elements of the vector unit per multiply-add in int8.
+        softmax_share: Softmaxes, relative to other work of the vector unit; None: the same rate.
         start_s: Fixed time of an inference, by number format.
         chips: Number of chips behind the medians.
         low: Lower end of measured / predicted, over chips that were left out.
@@ -70,6 +79,7 @@ class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
     chips: int
     low: float
     high: float
+    softmax_share: float | None = None
     error: float | None = None
 
 

@@ -15,15 +15,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gambrel.analysis.estimate.tiled import start_of, together
+from gambrel.analysis.estimate.tiled import loaded, start_of
 from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.analysis.estimate.tiled_work import TiledTable
 from gambrel.roofline import maximum, seconds
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Constants that share one scale: ``start``, ``vector``, ``activation``, ``ahead``, or a number
-#: format for its multiply-adds.
+#: Constants that share one scale: ``start``, ``vector``, ``softmax``, ``activation``, ``ahead``, or
+#: a number format for its multiply-adds. ``start:int8`` is the start in that format alone.
 Scale: TypeAlias = tuple[str, ...]
+Pull: TypeAlias = float | Sequence[float] | Floats
 #: Residuals from here on count less.
 _LARGE: Final = 0.15
 _ROUNDS: Final = 25
@@ -55,15 +56,16 @@ FEW_PULL: Final = 0.1
 def scales_of(start: TiledConstants, models: int) -> tuple[Scale, ...]:
     """What so many different models can tell apart."""
     formats = tuple(start.macs_per_s)
+    vector = ("vector",) if start.softmax_per_s is None else ("vector", "softmax")
     if models >= MANY:
         alone = tuple((f,) for f in formats)
-        return (("start",), ("vector",), ("activation",), ("ahead",), *alone)
+        return (("start",), vector, ("activation",), ("ahead",), *alone)
     if models < 2:
-        return (("start", "vector", "activation", "ahead", *formats),)
+        return (("start", *vector, "activation", "ahead", *formats),)
     if models < 4:
-        return (("start", "vector", *formats), ("activation", "ahead"))
+        return (("start", *vector, *formats), ("activation", "ahead"))
     first = ("fp16",) if len(formats) > 1 and "fp16" in formats else ()
-    others = ("vector", *(f for f in formats if f not in first))
+    others = (*vector, *(f for f in formats if f not in first))
     return tuple(filter(None, (("start",), first, others, ("activation", "ahead"))))
 
 
@@ -90,19 +92,21 @@ class MeasuredRuns:
         macs = _joined(r.sums("macs") for r in runs)
         self._macs = {f: np.where(own == f, macs, 0.0) for f in set(self._formats)}
         self._vector = _joined(r.sums("vector") for r in runs)
+        self._softmax = _joined(r.sums("softmax") for r in runs)
         self._moved = _joined(r.sums("moved_bytes") for r in runs)
         self._counts = _joined(r.counts for r in runs)
         self._ahead = np.array([r.ahead_bytes for r in runs])
+        self._late = np.array([r.late_bytes for r in runs])
 
     def predicted(self, c: TiledConstants) -> Floats:
         """Expected seconds of each run."""
-        busy = seconds(self._vector, c.vector_per_s)
+        busy = seconds(self._vector, c.vector_per_s) + seconds(self._softmax, c.softmax_rate)
         for name, macs in self._macs.items():
             busy = busy + seconds(macs, c.macs_per_s[name])
         moving = seconds(self._moved, c.activation_byte_per_s)
         groups: Floats = np.add.reduceat(maximum(busy, moving) * self._counts, self._first)
         starts = np.array([start_of(c, f) for f in self._formats])
-        whole: Floats = starts + together(groups, seconds(self._ahead, c.ahead_byte_per_s))
+        whole: Floats = starts + loaded(groups, self._ahead, self._late, c)
         return whole
 
     def without(self, model: str) -> MeasuredRuns:
@@ -120,7 +124,7 @@ class MeasuredRuns:
 
 
 def fit(
-    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: float = 0.05
+    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: Pull = 0.05
 ) -> TiledConstants:
     """The constants that describe runs best.
 
@@ -128,7 +132,8 @@ def fit(
         start: Constants to scale.
         runs: Measured, in formats that ``start`` knows.
         scales: What is scaled; a constant that is in none stays.
-        pull: Weight of a factor of e from the start, relative to such a residual.
+        pull: Weight of a factor of e from the start, relative to such a residual; of all scales,
+            or of each.
     """
 
     def residuals(x: Floats) -> Floats:
@@ -138,9 +143,7 @@ def fit(
     return scaled(start, scales, minimized(residuals, len(scales), pull))
 
 
-def minimized(
-    residuals: Callable[[Floats], Floats], count: int, pull: float | Floats = 0.05
-) -> Floats:
+def minimized(residuals: Callable[[Floats], Floats], count: int, pull: Pull = 0.05) -> Floats:
     """The point near zero at which residuals are least, large ones counting less.
 
     Args:
@@ -152,12 +155,13 @@ def minimized(
     def loss(x: Floats) -> float:
         r = residuals(x)
         soft = 2 * _LARGE**2 * (np.sqrt(1 + (r / _LARGE) ** 2) - 1)
-        return float(soft.sum() + ((pull * x) ** 2).sum())
+        return float(soft.sum() + ((each * x) ** 2).sum())
 
+    each = np.broadcast_to(np.asarray(pull), (count,))
     x: Floats = np.zeros(count)
     best = loss(x)
     for _ in range(_ROUNDS):
-        step = _step(x, residuals, np.broadcast_to(pull, (count,)))
+        step = _step(x, residuals, each)
         tries = [(loss(x + s * step), s) for s in (1.0, 0.5, 0.2, 0.05)]
         least, shrink = min(tries)
         if least >= best:
@@ -170,7 +174,7 @@ def minimized(
 
 
 def left_out(
-    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: float = 0.05
+    start: TiledConstants, runs: MeasuredRuns, scales: Sequence[Scale], pull: Pull = 0.05
 ) -> tuple[float, ...]:
     """Measured over predicted of every run, by constants from the other models."""
     ratios: dict[int, float] = {}
@@ -192,9 +196,10 @@ def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledCo
 
     return msgspec.structs.replace(
         start,
-        start_s={k: v / of("start") for k, v in start.start_s.items()},
+        start_s={k: v / of("start") / of(f"start:{k}") for k, v in start.start_s.items()},
         macs_per_s={k: v * of(k) for k, v in start.macs_per_s.items()},
         vector_per_s=start.vector_per_s * of("vector"),
+        softmax_per_s=start.softmax_per_s and start.softmax_per_s * of("softmax"),
         activation_byte_per_s=start.activation_byte_per_s * of("activation"),
         ahead_byte_per_s=start.ahead_byte_per_s * of("ahead"),
     )

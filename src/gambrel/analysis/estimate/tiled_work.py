@@ -29,22 +29,24 @@ from gambrel.ops.base import (
 )
 from gambrel.ops.elementwise import FUNCTIONS
 from gambrel.roofline import maximum
+from gambrel.runtimes import Tiling
 
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable, Item
 
-#: Channels of the matrix unit: fewer are padded (ablation on AI Hub's latencies: 64 fits worse by
-#: 3.4 points, none by 1.7).
-CHANNELS: Final = 32
 #: Vector work per element of a value, in elements of 16 bits. Fitted once, on three Qualcomm chips
-#: together (quic/ai-hub-models @52c080d2, 2026-11-22), and the same for all chips.
-NORM, SOFTMAX, MOVE, FUNCTION, RESIDUAL, DEPTHWISE = 3.0, 3.0, 1.0, 1.0, 0.3, 0.1
+#: together (quic/ai-hub-models @52c080d2, 2026-11-22), and the same for all chips. That of a
+#: function is the compiler's (`gambrel.runtimes.Tiling`).
+NORM, SOFTMAX, MOVE, RESIDUAL, DEPTHWISE = 3.0, 3.0, 1.0, 0.3, 0.1
 #: The same, per element of queries, keys, values and result of an attention: each is brought to
 #: the order of its product (and heads are split off and joined), which exported graphs do apart.
 LAYOUT: Final = 2.0
-#: Multiply-adds of a window of several taps, relative to those of a single one: what was loaded is
-#: used by the neighbouring positions as well. From the same fit: 18.0 to 15.5 % with `LAYOUT`.
-REUSE: Final = 0.7
+#: Weights of a group beyond this have no room on chip while the group before it computes: nothing
+#: hides their loading. Without it VGG-16 on AXERA's chips comes out 1.4 to 1.9 times too fast; from
+#: 2 to 8 MB fit Qualcomm's and AXERA's chips equally well.
+AHEAD_BYTES: Final = 4_000_000
+#: Values of a row that are at hand together: a detector's box distribution has 16.
+_FEW: Final = 16
 #: Loaded ahead: they are in memory before the run.
 _AHEAD: Final = frozenset({"input", "kv_cache", "state"})
 _PRODUCTS: Final = frozenset({"convolution", "matmul", "attention"})
@@ -58,7 +60,8 @@ class TiledWork(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         macs: Multiply-adds after padding.
         dtype: Their number format; empty without any.
-        vector: Work of the vector unit, in elements of 16 bits.
+        vector: Work of the vector unit without softmaxes, in elements of 16 bits.
+        softmax: The same of softmaxes.
         moved_bytes: Activations that cross the memory interface, or pass through the memory on chip
             of a device that has no other.
         ahead_bytes: Weights and model inputs, which are loaded ahead of the group.
@@ -67,6 +70,7 @@ class TiledWork(msgspec.Struct, frozen=True, kw_only=True):
     macs: Size
     dtype: str
     vector: Size
+    softmax: Size = 0.0
     moved_bytes: Size
     ahead_bytes: Size
 
@@ -80,6 +84,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         counts: Executions of each group.
         formats: Number formats of multiply-adds, the one of most first.
         ahead_bytes: Of the whole run.
+        late_bytes: What of them has no room on chip ahead of its group.
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
     """
 
@@ -88,6 +93,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[int, ...]
     formats: tuple[str, ...]
     ahead_bytes: Size
+    late_bytes: Size = 0.0
     linked: bool = False
 
     def sums(self, name: str) -> list[float]:
@@ -104,20 +110,25 @@ def tiled_table(table: CostTable) -> TiledTable:
     """
     apart = _norms_apart(table)
     works = tuple(
-        _with_norm(tiled_work(item), item, apart.get(i, 0.0)) for i, item in enumerate(table.items)
+        _with_norm(tiled_work(item, table.tiling), item, apart.get(i, 0.0))
+        for i, item in enumerate(table.items)
     )
     macs: dict[str, Size] = {}
     for work, item in zip(works, table.items, strict=True):
         if not is_zero(work.macs):
             macs[work.dtype] = macs.get(work.dtype, 0.0) + work.macs * item.count
     groups = groups_of(table)
+    counts = tuple(table.items[group[0]].count for group in groups)
     ahead = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
+    weights = (total(works[i].ahead_bytes for i in group) for group in groups)
+    late = (maximum(w - AHEAD_BYTES, 0) * n for w, n in zip(weights, counts, strict=True))
     return TiledTable(
         works=works,
         groups=groups,
-        counts=tuple(table.items[group[0]].count for group in groups),
+        counts=counts,
         formats=largest_first(macs),
         ahead_bytes=real(total(ahead)),
+        late_bytes=real(total(late)),
         linked=any(item.passed_bytes is not None for item in table.items),
     )
 
@@ -161,15 +172,17 @@ def groups_of(table: CostTable) -> tuple[tuple[int, ...], ...]:
     return (*table.kernels, *alone)
 
 
-def tiled_work(item: Item) -> TiledWork:
+def tiled_work(item: Item, tiling: Tiling) -> TiledWork:
     """The work of an item.
 
     Args:
         item: Of a table whose traffic is what on-chip memory leaves.
+        tiling: How the compiler fills the units.
     """
     view = item.view
-    macs, vector = _KINDS.get(view.kind, _other)(view)
+    macs, vector = _KINDS.get(view.kind, _other)(view, tiling)
     dtype = _matrix_dtype(item)
+    width = width_bytes(dtype or view.dtype) / 2
     weights = item.prefetched_bytes
     given = distinct_bytes(tuple(t for t in view.inputs if t.role in _AHEAD))
     moved = item.passed_bytes
@@ -178,7 +191,8 @@ def tiled_work(item: Item) -> TiledWork:
     return TiledWork(
         macs=macs,
         dtype=dtype,
-        vector=vector * width_bytes(dtype or view.dtype) / 2,
+        vector=vector * width,
+        softmax=SOFTMAX * _softmax_elements(view) * width,
         moved_bytes=0 if _passes(view) else moved,
         ahead_bytes=weights * STORED_WEIGHT.get(dtype, 1.0) + given,
     )
@@ -190,38 +204,54 @@ def is_depthwise(view: OpView) -> bool:
     return bool(groups > 1 and groups == view.size("in_channels"))
 
 
-def _convolution(view: OpView) -> tuple[Size, Size]:
+def _convolution(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
     groups, taps = view.size("groups", 1), product(view.size("kernel"))
     positions = view.size("batch") * product(view.size("spatial")) * taps
     cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
     if is_depthwise(view):
         return 0, DEPTHWISE * positions * cout * groups
     if groups > 1:  # narrow groups share one pass
-        side_by_side = max(1, CHANNELS // cin)
-        return positions * _padded(cin) * _padded(cout) * groups / side_by_side, 0.0
-    return positions * _padded(cin) * _padded(cout) * (REUSE if taps > 1 else 1.0), 0.0
+        side_by_side = max(1, tiling.in_channels // cin)
+        return positions * _padded(cin, cout, tiling) * groups / side_by_side, 0.0
+    return positions * _padded(cin, cout, tiling) * (tiling.window if taps > 1 else 1.0), 0.0
 
 
-def _matmul(view: OpView) -> tuple[Size, Size]:
+def _matmul(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
     rows = view.size("b", 1) * view.size("m")
-    return rows * _padded(view.size("n")) * _padded(view.size("k")), 0.0
+    return rows * _padded(view.size("k"), view.size("n"), tiling), 0.0
 
 
-def _attention(view: OpView) -> tuple[Size, Size]:
+def _attention(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
     heads = view.size("batch") * view.size("heads")
     pairs = visible_pairs(view)
     d = view.size("head_dim")
     rows = pairs / view.size("kv_len")  # as many full rows of scores
-    keys = _padded(view.size("kv_len"))
-    macs = heads * rows * keys * (_padded(d) + _padded(view.size("v_head_dim", d)))
+    keys, values = view.size("kv_len"), view.size("v_head_dim", d)
+    products = _padded(d, keys, tiling) + _padded(keys, values, tiling)
     ordered = total(t.elements for t in (*view.inputs[:3], *view.outputs[:1]))
-    return macs, SOFTMAX * heads * pairs + LAYOUT * ordered
+    return heads * rows * products, LAYOUT * ordered
 
 
-def _elementwise(view: OpView) -> tuple[Size, Size]:
+def _softmax_elements(view: OpView) -> Size:
+    if view.kind == "attention":
+        return view.size("batch") * view.size("heads") * visible_pairs(view)
+    return view.size("elements") if needs_row(view) else 0
+
+
+def _softmax(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+    """One over a few channels is vector work as any other."""
+    return 0, 0.0 if needs_row(view) else SOFTMAX * view.size("elements")
+
+
+def needs_row(view: OpView) -> bool:
+    """Whether it is a softmax over more values than are at hand together."""
+    return view.kind == "softmax" and holds(view.size("elements") > _FEW * view.size("rows"))
+
+
+def _elementwise(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
     n = view.size("elements")
     if FUNCTIONS.get(str(view.attrs.get("function")), (0, 0))[1]:
-        return 0, FUNCTION * n
+        return 0, tiling.function * n
     operands = [t for t in view.inputs if t.role not in _CONSTANT and _large(t.elements, n)]
     return 0, RESIDUAL * n if len(operands) > 1 else 0.0
 
@@ -230,28 +260,24 @@ def _large(elements: Size, n: Size) -> bool:
     return holds(2 * elements > n)
 
 
-def _normalization(view: OpView) -> tuple[Size, Size]:
+def _normalization(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
     """Batch norm with stored statistics is folded into what is before it; see `_with_norm`."""
     return 0, 0.0 if _has_stored_statistics(view) else NORM * view.size("elements")
 
 
-def _softmax(view: OpView) -> tuple[Size, Size]:
-    return 0, SOFTMAX * view.size("elements")
-
-
-def _reduction(view: OpView) -> tuple[Size, Size]:
+def _reduction(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
     return 0, NORM * view.size("elements")
 
 
-def _move(view: OpView) -> tuple[Size, Size]:
+def _move(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
     return 0, 0.0 if _passes(view) else MOVE * total(t.elements for t in view.outputs)
 
 
-def _nothing(_view: OpView) -> tuple[Size, Size]:
+def _nothing(_view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
     return 0, 0.0
 
 
-def _other(view: OpView) -> tuple[Size, Size]:
+def _other(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
     """Kinds that no measured model has: their matrix work as it is, one pass over the results."""
     flops = _matrix_flops(view)
     return flops / 2, MOVE * total(t.elements for t in view.outputs)
@@ -273,15 +299,17 @@ def _passes(view: OpView) -> bool:
     return bool(view.inputs) and all(t.role in _CONSTANT for t in view.inputs)
 
 
-def _padded(channels: Size) -> Size:
-    return ceil_div(channels, CHANNELS) * CHANNELS
+def _padded(cin: Size, cout: Size, tiling: Tiling) -> Size:
+    """Multiply-adds of a position: channels of both sides, padded to what the unit takes."""
+    own, other = tiling.in_channels, tiling.out_channels
+    return ceil_div(cin, own) * own * ceil_div(cout, other) * other
 
 
 def _matrix_dtype(item: Item) -> str:
     return next((d for engine, d in item.cost.work if engine is Engine.MATRIX), "")
 
 
-_KINDS: Final[Mapping[str, Callable[[OpView], tuple[Size, Size]]]] = {
+_KINDS: Final[Mapping[str, Callable[[OpView, Tiling], tuple[Size, Size]]]] = {
     "convolution": _convolution,
     "matmul": _matmul,
     "attention": _attention,

@@ -248,6 +248,7 @@ def _middle(device: str, name: str, kin: Sequence[TiledConstants]) -> TiledConst
         start_s=by_format("start_s"),
         macs_per_s=by_format("macs_per_s"),
         vector_per_s=middle([c.vector_per_s for c in kin]),
+        softmax_per_s=middle([c.softmax_rate for c in kin]) if kin[0].softmax_per_s else None,
         activation_byte_per_s=middle([c.activation_byte_per_s for c in kin]),
         ahead_byte_per_s=middle([c.ahead_byte_per_s for c in kin]),
     )
