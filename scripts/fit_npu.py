@@ -106,7 +106,9 @@ def within_roofs(
     stream = memory.byte_per_s if memory else None
     if stream and fitted.ahead_byte_per_s > _AT * stream:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
-        scales = tuple(one for one in scales if "ahead" not in one)
+        scales = tuple(
+            kept for one in scales if (kept := tuple(what for what in one if what != "ahead"))
+        )
     most = REUSE * roof.flop_per_s / 2 if roof else None
     if most and fitted.macs_per_s.get("int8", 0.0) > _AT * most:
         start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, "int8": most})
