@@ -38,6 +38,8 @@ FORMULA_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
 _CUT: Final = "the fp64 path was cut on this generation"
 _NARROW: Final = "4 and 6 bit formats double the peak, not the bandwidth"
 _LPDDR: Final = "the vendor's own peak over its own LPDDR bandwidth"
+_NOTEBOOK: Final = "the base clock of a notebook's processor, at which its peak is stated, is low"
+_NARROW_CORE: Final = "one 128-bit pipe per core"
 RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("b300-hgx-270gb", "vector", "fp64"): _CUT,
     ("b300-hgx-270gb", "matrix", "fp64"): _CUT,
@@ -55,6 +57,14 @@ RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("jetson-agx-thor-t5000", "matrix", "int8"): _LPDDR,
     ("cloud-ai-100-pro", "matrix", "int8"): _LPDDR,
     ("cloud-ai-100-ultra", "matrix", "int8"): _LPDDR,
+    ("ax620q", "matrix", "int4"): _NARROW,
+    ("ax630c", "matrix", "int4"): _NARROW,
+    ("ax650n", "matrix", "int4"): _NARROW,
+    ("core-ultra-7-155h", "vector", "fp64"): _NOTEBOOK,
+    ("core-ultra-7-155h", "vector", "fp32"): _NOTEBOOK,
+    ("core-ultra-7-268v", "vector", "fp64"): _NOTEBOOK,
+    ("raspberry-pi-4", "vector", "fp64"): _NARROW_CORE,
+    ("raspberry-pi-4", "vector", "fp32"): _NARROW_CORE,
     ("inferentia", "matrix", "int8"): "the vendor's own peak over its own DDR4 bandwidth",
     ("blackhole-p150", "matrix", "bfp8"): "the vendor's own peak over its own GDDR6 bandwidth",
 }

@@ -178,7 +178,9 @@ def within_roofs(
     stream = memory.byte_per_s if memory else None
     if stream and fitted.ahead_byte_per_s > _AT * stream:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
-        scales = tuple(one for one in scales if "ahead" not in one)
+        scales = tuple(
+            kept for one in scales if (kept := tuple(what for what in one if what != "ahead"))
+        )
     window = runtime(RUNTIMES.get(start.runtime, start.runtime)).tiling.window
     most = window * roof.flop_per_s / 2 if roof else None
     if most and fitted.macs_per_s.get("int8", 0.0) > _AT * most:

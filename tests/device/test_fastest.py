@@ -50,7 +50,7 @@ def test_matrix_work_is_at_most(device, dtype, rate):
         ("m1", "fp16"),  # the neural engine's rate is not published
         ("epyc-9654", "int8"),  # it has VNNI, which fp32 does not bound
         ("jetson-agx-orin-64gb", "int4"),  # faster than int8 on the GPU, by how much is not printed
-        ("m4-max", "fp32"),
+        ("snapdragon-8-elite", "fp32"),
     ],
 )
 def test_a_format_that_only_slower_ones_could_stand_in_for_is_unknown(device, dtype):

@@ -89,7 +89,7 @@ def test_ridge_point(device, dtype, sparse, ridge):
         ("tpu-v5e", "fp32"),  # emulated, at a rate that is not published
         ("coral-edge-tpu", "fp16"),
         ("l4", "fp64"),
-        ("m4-max", "fp16"),
+        ("snapdragon-8-elite", "fp16"),
     ],
 )
 def test_an_unpublished_matrix_roof_is_unknown(device, dtype):

@@ -275,7 +275,7 @@ def test_constants_from_a_datasheet_by_hand():
 
 
 def test_a_chip_without_published_roofs_has_none():
-    assert from_datasheet(load_device("qcs8550"), CLASS) is None
+    assert from_datasheet(load_device("qcs8275"), CLASS) is None
 
 
 def test_no_other_class_of_device_borrows():
