@@ -138,9 +138,7 @@ def workbench(
         module = module.train(train)
         unfused = _bert_adam() if model in BERT and not narrow else None
         autocast = _autocast(model, narrow)
-        workload = capture(
-            module, kwargs=inputs, train=train, optimizer=unfused, autocast=autocast
-        )
+        workload = capture(module, kwargs=inputs, train=train, optimizer=unfused, autocast=autocast)
     return Workbench(workload, {}, Conventions())
 
 
