@@ -1,8 +1,8 @@
 """Whole networks in PyTorch, forward and training, on V100, T4, A100, H100 and workstation cards.
 
 Convolutional networks in 16 bits ran under automatic mixed precision, which is captured with its
-casts; BERT was fine-tuned with weights in fp16 (apex, level O2). Training steps were never fitted
-to. Of the forward passes, small batches gave the host times of the V100's, T4's and A100's servers,
+casts; BERT was fine-tuned with weights in fp16 (apex, level O2), in fp32 with the script's own
+optimizer, which updates parameter by parameter. Training steps were never fitted to. Of the forward passes, small batches gave the host times of the V100's, T4's and A100's servers,
 EfficientNets the depthwise constant of the V100 in fp32, and large batches the 16-bit convolutions
 of V100 and T4: those are refitted without the model.
 """
