@@ -168,8 +168,8 @@ class Estimator:
         if asked is None:
             return None
         one = asked.predicted(roofline_time_s / count)
-        least = float(self.least(cost, roofline_time_s, count))
-        return self._ranged(asked, one, (roofline_time_s, least), count)
+        least = float(self.least(cost, one.floor))
+        return self._ranged(asked, one, least, count)
 
     def least(self, cost: Cost, roofline_time_s: Size, count: int = 1) -> Size:
         """What no range goes below: a card's arithmetic may beat its printed peak, traffic not."""
@@ -199,17 +199,11 @@ class Estimator:
 
         seconds = np.asarray(times)
         found = asked.predicted(seconds)
-        parts = (
-            found.seconds,
-            found.launch,
-            found.latency,
-            seconds,
-            self.least(batch.cost, seconds),
-        )
+        parts = (found.seconds, found.launch, found.latency, self.least(batch.cost, found.floor))
         rows = zip(*(np.broadcast_to(part, len(times)).tolist() for part in parts), strict=True)
         return [
-            self._ranged(asked, Predicted(seconds=s, launch=n, latency=wait), bounds, 1)
-            for s, n, wait, *bounds in rows
+            self._ranged(asked, Predicted(seconds=s, launch=n, latency=wait), least, 1)
+            for s, n, wait, least in rows
         ]
 
     def formula_input(self, view: OpView, cost: Cost) -> FormulaInput | None:
@@ -245,19 +239,13 @@ class Estimator:
         """Whether the estimate of an op holds all its dependent steps already."""
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
-    def _ranged(
-        self, asked: FormulaInput, one: Predicted, bounds: Sequence[float], count: int
-    ) -> Estimate:
-        """The estimate of ``count`` executions from the time of one.
-
-        No value is below the first of the bounds, the roofline, and no range below the second.
-        """
-        roofline_time_s, least = bounds
+    def _ranged(self, asked: FormulaInput, one: Predicted, least: float, count: int) -> Estimate:
+        """The estimate of ``count`` executions from the time of one, no range below ``least``."""
         low, high, confidence, reason = self.ranges(asked)[bisect_left(EDGES_S, one.seconds)]
-        value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
+        value = one.seconds * count
         return Estimate(
             value=value,
-            low=max(least, value * low),
+            low=max(least * count, value * low),
             high=value * high,
             confidence=confidence,
             reason=reason,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.features import Rule, Task
 from gambrel.analysis.estimate.forms import Machine
@@ -21,11 +22,13 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
         seconds: Expected time, never below the bound.
         launch: Share of it that is the kernel launch.
         latency: Beside it, the time until the kernel starts that a queue hides.
+        floor: The bound: the roofline, but for algorithms with less arithmetic than counted.
     """
 
     seconds: Size
     launch: Size
     latency: Size = 0.0
+    floor: Size = 0.0
 
 
 class FormulaInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +71,18 @@ class FormulaInput(msgspec.Struct, frozen=True, kw_only=True):
                 work = self.rule.seconds(c | {"start_s": 0.0}, self.machine, self.task)
             latency = alone - work
             work = maximum(work, launch)  # the shortest kernel
-        seconds = maximum(work, roofline_time_s)
+        floor = self._floor(roofline_time_s)
+        seconds = maximum(work, floor)
         # Steps that wait for each other keep nothing busy: they only wait.
         start = work if form == "torch_recurrent" else minimum(launch, seconds)
-        return Predicted(seconds=seconds, launch=start, latency=latency)
+        return Predicted(seconds=seconds, launch=start, latency=latency, floor=floor)
+
+    def _floor(self, roofline_time_s: Size) -> Size:
+        """The roofline with the arithmetic that the least algorithm needs, and all of the traffic."""
+        if self.rule.share is None:
+            return roofline_time_s
+        share = self.rule.share(self.chosen.constants, self.machine, self.task)
+        if share == 1:
+            return roofline_time_s
+        moving = roofline.seconds(self.task.traffic_bytes, self.machine.byte_per_s)
+        return minimum(roofline_time_s, maximum(moving, roofline_time_s * share))

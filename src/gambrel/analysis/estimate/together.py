@@ -46,6 +46,8 @@ class Together:
     ) -> None:
         self._estimators, self._batches = estimators, batches
         self._bounds = np.array(times, dtype=float)
+        #: The bounds, but for algorithms with less arithmetic than counted.
+        self._floors = self._bounds.copy()
         self._seconds, self._launch, self._latency = (np.zeros_like(self._bounds) for _ in range(3))
         #: Kernels that an op of many is launched as; 1 where its estimate holds all of them.
         self._launches = np.ones_like(self._bounds) * np.array(launches, dtype=float)
@@ -89,7 +91,7 @@ class Together:
         at, one = np.ix_(list(group), batch.members), side_by_side(list(group.values()))
         made = one.predicted(self._bounds[at])
         self._seconds[at], self._launch[at] = made.seconds, made.launch
-        self._latency[at] = made.latency
+        self._latency[at], self._floors[at] = made.latency, made.floor
         self._sources[at] = [[self._source(d, each)] for d, each in group.items()]
         if one.rule.form == "torch_recurrent":  # steps that wait for each other
             self._launches[at] = 1.0
@@ -111,7 +113,7 @@ class Together:
 
     def _finish(self, moved_bytes: Floats) -> None:
         """As `Estimator.estimate`, of all at once, with the launches that ops pay in a kernel."""
-        rows, bounds, seconds, launch = self.found, self._bounds, self._seconds, self._launch
+        rows, bounds, seconds, launch = self.found, self._floors, self._seconds, self._launch
         rows.known = self._sources >= 0
         bins = np.searchsorted(EDGES_S, seconds)
         low, high, level, reason = np.moveaxis(np.array(self._ranges)[self._sources, bins], 2, 0)
@@ -131,8 +133,8 @@ class Together:
         above = np.array([[one.above] for one in self._estimators])
         rates = np.array([[one.byte_per_s or np.inf] for one in self._estimators])
         moving = roofline.seconds(moved_bytes, rates)
-        cut = np.minimum(self._bounds, np.maximum(moving, self._bounds / above))
-        return np.where(np.isnan(moved_bytes), self._bounds, cut)
+        cut = np.minimum(self._floors, np.maximum(moving, self._floors / above))
+        return np.where(np.isnan(moved_bytes), self._floors, cut)
 
     def _apart(self, batch: Batch, devices: Sequence[int], mask: Any) -> None:
         """Devices that a formula treats alike; of these the ops that it treats alike."""
