@@ -78,7 +78,7 @@ class FormulaInput(msgspec.Struct, frozen=True, kw_only=True):
         return Predicted(seconds=seconds, launch=start, latency=latency, floor=floor)
 
     def _floor(self, roofline_time_s: Size) -> Size:
-        """The roofline with the arithmetic that the least algorithm needs, and all of the traffic."""
+        """The roofline with the arithmetic that the least algorithm needs, and all traffic."""
         if self.rule.share is None:
             return roofline_time_s
         share = self.rule.share(self.chosen.constants, self.machine, self.task)
