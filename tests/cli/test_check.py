@@ -22,6 +22,7 @@ from gambrel.device.catalog import list_devices
             0,
         ),
         ("check resnet50 --hardware jetson-orin-nano --latency 1us", 1),
+        ("check vgg16 --hardware jetson-orin-nano --latency 10s --batch 2048", 1),  # does not fit
         ("check resnet18 --hardware h100", 2),
         ("check resnet18 --hardware h100 --latency 10", 2),
         ("check --latency 10ms", 2),

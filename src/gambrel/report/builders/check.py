@@ -85,7 +85,7 @@ def _key_figures(found: Check) -> Iterator[KeyFigure]:
             label=f"{c.metric} expected",
             text=value_text(c.figure),
             note=range_text(c.figure),
-            formula=METRICS[c.metric].about,
+            formula=METRICS[c.figure.metric].about,  # that of a capacity is memory
             source=c.reason,
             confidence=c.confidence,
         )
