@@ -29,7 +29,7 @@ from gambrel.analysis.traffic import OffChip
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
-from gambrel.runtimes import Kernels, Tiling
+from gambrel.runtimes import Kernels, UnitTiling
 from gambrel.workload import Op, Role, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
@@ -124,7 +124,7 @@ class CostTable:
     kernel_count: int
     known_bytes: Size
     unknown_bytes: Size
-    tiling: Tiling
+    tiling: UnitTiling
     bulk: bool = False
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gambrel.device.model import Device
-from gambrel.runtimes import HostOps, Kernels, Runtime, Tiling
+from gambrel.runtimes import HostOps, Kernels, Runtime, UnitTiling
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
@@ -37,7 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int | None = None
     cached_bytes: int | None = None
     host_ops: HostOps | None = None
-    tiling: Tiling = Tiling()
+    tiling: UnitTiling = UnitTiling()
 
 
 def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:

@@ -17,7 +17,7 @@ from gambrel.runtimes.model import (
     Residency,
     Runtime,
     Service,
-    Tiling,
+    UnitTiling,
     Workspace,
     matches,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "Runtime",
     "RuntimeChoice",
     "Service",
-    "Tiling",
+    "UnitTiling",
     "Workspace",
     "candidates",
     "check_runs",

@@ -60,7 +60,7 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Source
 
 
-class Tiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a compiler for an NPU fills its units; without a source as Qualcomm's does.
 
     Attributes:
@@ -224,7 +224,7 @@ class Runtime(
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
-    tiling: Tiling = Tiling()
+    tiling: UnitTiling = UnitTiling()
     host_ops: HostOps | None = None
     workspace: Workspace | None = None
     service: Service | None = None

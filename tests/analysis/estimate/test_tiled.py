@@ -25,7 +25,7 @@ from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
 from gambrel.ops import OpView, TensorView, cost
-from gambrel.runtimes import Tiling, runtime
+from gambrel.runtimes import UnitTiling, runtime
 
 CHIP = TiledConstants(
     runtime="qnn",
@@ -42,7 +42,7 @@ CHIP = TiledConstants(
 )
 
 
-HEXAGON = Tiling()
+HEXAGON = UnitTiling()
 
 
 def work(macs=0.0, vector=0.0, moved=0.0, ahead=0.0, dtype="fp16", softmax=0.0):

@@ -29,14 +29,14 @@ from gambrel.ops.base import (
 )
 from gambrel.ops.elementwise import FUNCTIONS
 from gambrel.roofline import maximum
-from gambrel.runtimes import Tiling
+from gambrel.runtimes import UnitTiling
 
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable, Item
 
 #: Vector work per element of a value, in elements of 16 bits. Fitted once, on three Qualcomm chips
 #: together (quic/ai-hub-models @52c080d2, 2026-11-22), and the same for all chips. That of a
-#: function is the compiler's (`gambrel.runtimes.Tiling`).
+#: function is the compiler's (`gambrel.runtimes.UnitTiling`).
 NORM, SOFTMAX, MOVE, RESIDUAL, DEPTHWISE = 3.0, 3.0, 1.0, 0.3, 0.1
 #: The same, per element of queries, keys, values and result of an attention: each is brought to
 #: the order of its product (and heads are split off and joined), which exported graphs do apart.
@@ -172,7 +172,7 @@ def groups_of(table: CostTable) -> tuple[tuple[int, ...], ...]:
     return (*table.kernels, *alone)
 
 
-def tiled_work(item: Item, tiling: Tiling) -> TiledWork:
+def tiled_work(item: Item, tiling: UnitTiling) -> TiledWork:
     """The work of an item.
 
     Args:
@@ -204,7 +204,7 @@ def is_depthwise(view: OpView) -> bool:
     return bool(groups > 1 and groups == view.size("in_channels"))
 
 
-def _convolution(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
+def _convolution(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     groups, taps = view.size("groups", 1), product(view.size("kernel"))
     positions = view.size("batch") * product(view.size("spatial")) * taps
     cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
@@ -216,12 +216,12 @@ def _convolution(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
     return positions * _padded(cin, cout, tiling) * (tiling.window if taps > 1 else 1.0), 0.0
 
 
-def _matmul(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
+def _matmul(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     rows = view.size("b", 1) * view.size("m")
     return rows * _padded(view.size("k"), view.size("n"), tiling), 0.0
 
 
-def _attention(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
+def _attention(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     heads = view.size("batch") * view.size("heads")
     pairs = visible_pairs(view)
     d = view.size("head_dim")
@@ -238,7 +238,7 @@ def _softmax_elements(view: OpView) -> Size:
     return view.size("elements") if needs_row(view) else 0
 
 
-def _softmax(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _softmax(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     """One over a few channels is vector work as any other."""
     return 0, 0.0 if needs_row(view) else SOFTMAX * view.size("elements")
 
@@ -248,7 +248,7 @@ def needs_row(view: OpView) -> bool:
     return view.kind == "softmax" and holds(view.size("elements") > _FEW * view.size("rows"))
 
 
-def _elementwise(view: OpView, tiling: Tiling) -> tuple[Size, Size]:
+def _elementwise(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     n = view.size("elements")
     if FUNCTIONS.get(str(view.attrs.get("function")), (0, 0))[1]:
         return 0, tiling.function * n
@@ -260,24 +260,24 @@ def _large(elements: Size, n: Size) -> bool:
     return holds(2 * elements > n)
 
 
-def _normalization(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _normalization(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     """Batch norm with stored statistics is folded into what is before it; see `_with_norm`."""
     return 0, 0.0 if _has_stored_statistics(view) else NORM * view.size("elements")
 
 
-def _reduction(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _reduction(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     return 0, NORM * view.size("elements")
 
 
-def _move(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _move(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     return 0, 0.0 if _passes(view) else MOVE * total(t.elements for t in view.outputs)
 
 
-def _nothing(_view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _nothing(_view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     return 0, 0.0
 
 
-def _other(view: OpView, _tiling: Tiling) -> tuple[Size, Size]:
+def _other(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     """Kinds that no measured model has: their matrix work as it is, one pass over the results."""
     flops = _matrix_flops(view)
     return flops / 2, MOVE * total(t.elements for t in view.outputs)
@@ -299,7 +299,7 @@ def _passes(view: OpView) -> bool:
     return bool(view.inputs) and all(t.role in _CONSTANT for t in view.inputs)
 
 
-def _padded(cin: Size, cout: Size, tiling: Tiling) -> Size:
+def _padded(cin: Size, cout: Size, tiling: UnitTiling) -> Size:
     """Multiply-adds of a position: channels of both sides, padded to what the unit takes."""
     own, other = tiling.in_channels, tiling.out_channels
     return ceil_div(cin, own) * own * ceil_div(cout, other) * other
@@ -309,7 +309,7 @@ def _matrix_dtype(item: Item) -> str:
     return next((d for engine, d in item.cost.work if engine is Engine.MATRIX), "")
 
 
-_KINDS: Final[Mapping[str, Callable[[OpView, Tiling], tuple[Size, Size]]]] = {
+_KINDS: Final[Mapping[str, Callable[[OpView, UnitTiling], tuple[Size, Size]]]] = {
     "convolution": _convolution,
     "matmul": _matmul,
     "attention": _attention,
