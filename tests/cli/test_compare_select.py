@@ -117,7 +117,16 @@ def test_what_does_not_fit_is_never_the_best(capfd):
     assert out.count(" NO\n") == 2
     assert run(["compare", "flux-dev,sdxl", "--hardware", "rtx-5090"]) == 0
     assert "stable-diffusion-xl on rtx-5090" in capfd.readouterr().out.splitlines()[1]
-    words = "analyze llama-3.1-8b --phase decode --hardware h100 --batch 64,4096".split()
+    words = [
+        "analyze",
+        "llama-3.1-8b",
+        "--phase",
+        "decode",
+        "--hardware",
+        "h100",
+        "--batch",
+        "64,4096",
+    ]
     assert run(words) == 0
     out = capfd.readouterr().out
     assert "batch 64," in out.splitlines()[1]
