@@ -215,7 +215,7 @@ def expected_seconds(
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
         floor = 0.0 if t is None else t
         alone = floor if one is None else one.seconds
-        if one is not None and not estimator.in_sequence(item.view):
+        if one is not None and item.launches != 1 and not estimator.in_sequence(item.view):
             alone = maximum(floor, alone + one.launch * (item.launches - 1))
         seconds.append(alone)
     host = _host_on(runtime, device, estimator)

@@ -56,11 +56,13 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
         seconds: Expected time, never below the bound.
         launch: Share of it that is the kernel launch.
         latency: Beside it, the time until the kernel starts that a queue hides.
+        floor: The bound: the roofline, but for algorithms with less arithmetic than counted.
     """
 
     seconds: Size
     launch: Size
     latency: Size = 0.0
+    floor: Size = 0.0
 
 
 class Predictor(Protocol):
@@ -190,17 +192,19 @@ class Estimator:
         if chosen is None or self._lacks_peak(rule, cost):
             return None
         one = self._expected(rule, chosen, view, cost, roofline_time_s / count)
-        least = float(self._least(cost, roofline_time_s, count))
-        return self._ranged(rule, chosen, one, (roofline_time_s, least), count)
+        return self._ranged(rule, chosen, one, float(self._least(cost, one.floor)), count)
 
-    def _least(self, cost: Cost, roofline_time_s: Size, count: int = 1) -> Size:
+    def _least(self, cost: Cost, seconds: Size, count: int = 1) -> Size:
         """What no range goes below: a card's arithmetic may beat its printed peak, traffic not."""
+        return self._below(cost, seconds, 1 / self._above, count)
+
+    def _below(self, cost: Cost, seconds: Size, share: float, count: int = 1) -> Size:
+        """A bound with a share of the arithmetic and all of the traffic."""
         rate = self._roofs.memory_byte_per_s
-        sent = cost.link_bytes + cost.network_bytes
-        if self._above == 1 or not rate or not is_zero(sent):
-            return roofline_time_s
+        if share == 1 or not rate or not is_zero(cost.link_bytes + cost.network_bytes):
+            return seconds
         moving = roofline.seconds((cost.read_bytes + cost.write_bytes) * count, rate)
-        return minimum(roofline_time_s, maximum(moving, roofline_time_s / self._above))
+        return minimum(seconds, maximum(moving, seconds * share))
 
     def estimate_batch(self, batch: Batch, times: Sequence[float]) -> list[Estimate | None]:
         """As `estimate`, for ops that differ in numbers only.
@@ -223,10 +227,10 @@ class Estimator:
         seconds = np.broadcast_to(found.seconds, len(times)).tolist()
         launches = np.broadcast_to(found.launch, len(times)).tolist()
         latencies = np.broadcast_to(found.latency, len(times)).tolist()
-        bounds = np.broadcast_to(self._least(batch.cost, np.asarray(times)), len(times)).tolist()
+        bounds = np.broadcast_to(self._least(batch.cost, found.floor), len(times)).tolist()
         return [
-            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), ends, 1)
-            for s, n, wait, *ends in zip(seconds, launches, latencies, times, bounds, strict=True)
+            self._ranged(rule, chosen, Predicted(seconds=s, launch=n, latency=wait), least, 1)
+            for s, n, wait, least in zip(seconds, launches, latencies, bounds, strict=True)
         ]
 
     @property
@@ -252,22 +256,18 @@ class Estimator:
         return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
 
     def _ranged(
-        self, rule: Rule, chosen: Chosen, one: Predicted, bounds: Sequence[float], count: int
+        self, rule: Rule, chosen: Chosen, one: Predicted, least: float, count: int
     ) -> Estimate:
-        """The estimate of ``count`` executions from the time of one.
-
-        No value is below the first of the bounds, the roofline, and no range below the second.
-        """
-        roofline_time_s, least = bounds
+        """The estimate of ``count`` executions from the time of one, no range below ``least``."""
         bin_ = bisect_left(EDGES_S, one.seconds)
         key = id(chosen), rule.least, bin_  # `_chosen` keeps the object, and so its id
         if key not in self._ranges:
             self._ranges[key] = self._range(rule, chosen, bin_)
         low, high, confidence, reason = self._ranges[key]
-        value = max(roofline_time_s, one.seconds * count)  # dividing and multiplying may round down
+        value = one.seconds * count
         return Estimate(
             value=value,
-            low=max(least, value * low),
+            low=max(least * count, value * low),
             high=value * high,
             confidence=confidence,
             reason=reason,
@@ -330,11 +330,14 @@ class Estimator:
                 work = rule.seconds(c | {"start_s": 0.0}, machine, task)
             latency = alone - work
             work = maximum(work, launch)  # the shortest kernel
-        seconds = maximum(work, roofline_time_s)
+        floor = roofline_time_s
+        if rule.share is not None:
+            floor = self._below(cost, floor, float(rule.share(c, machine, task)))
+        seconds = maximum(work, floor)
         # Steps that wait for each other keep nothing busy: they only wait.
         waits = rule.form == "torch_recurrent"
         start = work if waits else minimum(launch, seconds)
-        return Predicted(seconds=seconds, launch=start, latency=latency)
+        return Predicted(seconds=seconds, launch=start, latency=latency, floor=floor)
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""

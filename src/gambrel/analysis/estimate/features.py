@@ -88,12 +88,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         seconds: Its work, without the launch.
         scheme: Number format or scheme of the constants.
         least: Confidence that it never exceeds: ``medium`` for transferred classes.
+        share: Of the arithmetic that is counted, what the least of its algorithms needs; None: all.
     """
 
     form: str
     seconds: Seconds
     scheme: Callable[[OpView], str]
     least: str = "high"
+    share: Seconds | None = None
 
 
 def rule_of(view: OpView) -> Rule:

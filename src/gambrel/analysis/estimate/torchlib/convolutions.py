@@ -20,7 +20,7 @@ from typing import Final
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Constants, Machine
-from gambrel.analysis.estimate.torchlib.lanes import on_lanes
+from gambrel.analysis.estimate.torchlib.lanes import has_winograd, on_lanes
 from gambrel.analysis.estimate.torchlib.products import sustained
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.analysis.estimate.torchlib.windows import windowed
@@ -46,14 +46,25 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
     view = task.view
     if _is_depthwise(view):
         return _depthwise(c, machine, task) + _bias(c, machine, task)
-    # GeForce's matrix units are no faster in TF32 than its vector units are in fp32.
-    tensor_cores = task.matrix_peak > machine.vector_flop_per_s or "fill" not in c
-    if tensor_cores:
+    if not _on_lanes(c, machine, task):
         found = _half(c, machine, task) if "half" in c else _implicit(c, machine, task)
         kernel = maximum(found, _walk(c, machine, task))
     else:
         kernel = on_lanes(c, machine, task, *_images(task))
     return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
+
+
+def _on_lanes(c: Constants, machine: Machine, task: Task) -> bool:
+    """GeForce's matrix units are no faster in TF32 than its vector units are in fp32."""
+    return task.matrix_peak <= machine.vector_flop_per_s and "fill" in c
+
+
+def least_share(c: Constants, machine: Machine, task: Task) -> float:
+    """Of the multiplications that are counted, those that Winograd's algorithm needs."""
+    view = task.view
+    if _is_depthwise(view) or not _on_lanes(c, machine, task) or not has_winograd(view):
+        return 1.0
+    return 36 / (16 * 9)  # F(4x4, 3x3): products for 16 outputs of 9 taps each
 
 
 def dense_flops(task: Task) -> Size:

@@ -85,7 +85,7 @@ def on_lanes(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Si
     moved = task.traffic_bytes / (2 if backward else 1)
     implicit = _implicit(c, machine, moved, sizes, blocks)
     seconds = fastest = implicit
-    if tuple(view.size("kernel")) == (3, 3) and _keeps_size(view):
+    if has_winograd(view):
         fastest = minimum(fastest, _unfused(c, machine, sizes, blocks))
         seconds = minimum(fastest, _fused(c, machine, sizes, blocks))
     if backward:  # the gradient of the weights has no fused Winograd
@@ -157,8 +157,10 @@ def _beside(computing: Size, moving: Size) -> Size:
     return (computing**3 + moving**3) ** (1 / 3)
 
 
-def _keeps_size(view: OpView) -> bool:
-    """Stride 1: about as many positions leave as came."""
+def has_winograd(view: OpView) -> bool:
+    """A 3x3 kernel of stride 1: about as many positions leave as came."""
+    if tuple(view.size("kernel")) != (3, 3):
+        return False
     if not view.inputs or not view.outputs or view.attrs.get("transposed"):
         return False
     # Backward, what came is the second operand, behind the gradient of what left.

@@ -31,8 +31,12 @@ def _half(_view: OpView) -> str:
     return "half"
 
 
-def _rule(form: str, seconds: Seconds, least: str = "high") -> Rule:
-    return Rule(form=f"torch_{form}", seconds=seconds, scheme=_any, least=least)
+def _rule(form: str, seconds: Seconds, least: str = "high", share: Seconds | None = None) -> Rule:
+    return Rule(form=f"torch_{form}", seconds=seconds, scheme=_any, least=least, share=share)
+
+
+def _convolution(least: str) -> Rule:
+    return _rule("convolution", convolutions.convolution, least, convolutions.least_share)
 
 
 _ELEMENTWISE: Final = _rule("elementwise", streams.elementwise)
@@ -61,8 +65,8 @@ RULES: Final[dict[str, Rule]] = {
     "normalization": _rule("normalization", rows.normalization),
     "softmax": _rule("softmax", rows.softmax),
     "pooling": _rule("pooling", windows.pooling),
-    "convolution": _rule("convolution", convolutions.convolution),
-    "convolution_backward": _rule("convolution", convolutions.convolution, "medium"),
+    "convolution": _convolution("high"),
+    "convolution_backward": _convolution("medium"),
     "recurrent": _rule("recurrent", recurrence.recurrent, "medium"),
 }
 
