@@ -60,7 +60,8 @@ FUNCTIONS: Final[dict[str, str]] = {
     "bitwise": "bitwise_and bitwise_or bitwise_xor bitwise_not"
     " __and__ __or__ __xor__ __iand__ __ior__ __ixor__",
     "shift": "bitwise_left_shift bitwise_right_shift __lshift__ __rshift__",
-    "where": "where masked_fill tril triu",
+    "where": "where tril triu",
+    "masked_fill": "masked_fill",
     "conj": "_conj_physical conj_physical",
     "deg2rad": "deg2rad rad2deg",
     "cast": "complex",

@@ -40,16 +40,26 @@ def computed(machine: Machine, lane_cycles: Size) -> Size:
 
 
 def elementwise(c: Constants, machine: Machine, task: Task) -> Size:
-    """Inputs once and outputs once; operands that are broadcast cost address arithmetic."""
+    """Inputs once and outputs once; operands that are broadcast cost address arithmetic.
+
+    Eager ``masked_fill`` copies its input and then fills the copy in place: a pass more.
+    """
     view = task.view
     share = c["broadcast"] if _broadcasts(view) else c["same"]
     if task.compiled:
         share = c["compiled"]
     seconds = streamed(machine, task.traffic_bytes, share)
+    if view.attrs.get("function") == "masked_fill" and not (task.compiled or _in_place(view)):
+        seconds = seconds + streamed(machine, 2 * distinct_bytes(view.outputs[:1]), c["same"])
     if view.attrs.get("function") in _POWERS:
         elements = product(view.outputs[0].shape) if view.outputs else view.size("elements", 1)
         seconds = maximum(seconds, computed(machine, c["pow_cycles"] * elements))
     return maximum(seconds, computed(machine, task.vector_flops / 2))
+
+
+def _in_place(view: OpView) -> bool:
+    """Whether the result is written over an operand."""
+    return not {t.storage for t in view.outputs}.isdisjoint(t.storage for t in view.inputs)
 
 
 def _broadcasts(view: OpView) -> bool:
