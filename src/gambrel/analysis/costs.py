@@ -336,8 +336,6 @@ class _Builder:
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
             used = self._crossing(i, view, used)
             given = launched = starts.get(i, 0) / op.repeat
-            if self._plan.kernels is Kernels.POINTWISE:
-                given += _copied_back(view)
             if launched and op.kind in _STEPPED and not self._plan.persistent:
                 launched *= _steps(view)
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
@@ -450,19 +448,6 @@ def _prefetched(view: OpView, cost: Cost) -> Size:
     """Bytes of weights among what an op reads."""
     weights = tuple(t for t in view.inputs if t.role in (Role.WEIGHT, Role.BUFFER))
     return minimum(distinct_bytes(weights), cost.read_bytes)
-
-
-def _copied_back(view: OpView) -> int:
-    """Launches beyond its own for the buffers that an op writes, where a compiler runs the model.
-
-    A compiled graph returns new buffers, and torch copies them to the old ones. A batch norm in
-    training took 34 and 40 µs of host time more on the two machines of KernelBench, about two
-    launches: one is counted with the norm, one with the op that counts the batches.
-    """
-    if view.kind == "normalization":
-        return int(bool(view.attrs.get("running") and view.attrs.get("statistics", True)))
-    buffers = {t.storage for t in view.inputs if t.role == Role.BUFFER}
-    return sum(t.storage in buffers for t in view.outputs)
 
 
 def _steps(view: OpView) -> Size:
