@@ -7,11 +7,12 @@ elements that the vector units finish, and bytes, of which some may stay in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.estimate.tiled_work import groups_of, is_depthwise
 from gambrel.dtypes import width_bytes
