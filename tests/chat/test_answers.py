@@ -183,7 +183,7 @@ def test_first_question_of_the_contract():
 def test_second_question_names_verdict_gap_and_what_closes_it():
     said = sentence(CONTRACT[1])
     assert said.startswith("Perhaps (MARGINAL)")
-    assert "against ≤ 5 ms, 23% to spare" in said
+    assert "against ≤ 5 ms, 25% to spare" in said
     assert "with precision=int8" in said
 
 

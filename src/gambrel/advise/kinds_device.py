@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.advise.case import Effort, Kind, Scenario
 from gambrel.device.model import Ceiling, Device, MemoryLevel
 from gambrel.device.roofs import main_memory
@@ -44,7 +45,7 @@ def _bandwidth(case: Scenario, text: str) -> Scenario:
         rate = memory.byte_per_s * _multiple(text, "bandwidth")
     else:
         rate = parse_quantity(text, "bandwidth")
-        _multiple(f"{rate / memory.byte_per_s}x", "bandwidth")
+        _multiple(f"{roofline.ratio(rate, memory.byte_per_s)}x", "bandwidth")
 
     def changed(level: MemoryLevel) -> MemoryLevel:
         own = level.name == memory.name

@@ -6,11 +6,11 @@ A kernel takes
 
 C: tiles of 128 x 128, 64 x 64 or 256 x 32 in waves over the units, at a share of the peak; where a
 convolution gathers its operand through a window, each tap is read from the last cache anew, at so
-many bytes a cycle and unit, and the products wait for it; V: what the vector units do with elements
-that leave the products, with windows and with everything else; D: bytes that the last cache does
-not keep; L: all bytes at the rate of that cache; step · K: a tile walks along its reduction however
-few tiles there are. The run takes the sum, or longer where it would need more power than the
-cooling allows:
+many bytes per cycle and unit, and the products wait for it; V: what the vector units do with
+elements that leave the products, with windows and with everything else; D: bytes that the last
+cache does not keep; L: all bytes at the rate of that cache; step · K: a tile walks along its
+reduction however few tiles there are. The run takes the sum, or longer where it would need more
+power than the cooling allows:
 
     t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
 
