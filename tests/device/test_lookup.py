@@ -71,12 +71,21 @@ EXACT = {
     "RK3588S": "rk3588-npu",
     "DGX Spark": "gb10",
     "trn2": "trainium2",
+    "p4d": "a100-sxm4-40gb",
+    "AWS g5": "a10g",
+    "Orange Pi 5": "rk3588-npu",
+    "Raspberry Pi AI Kit": "hailo-8l",
+    "Sapphire Rapids": "xeon-8480+",
+    "Ryzen 7950X": "ryzen-9-7950x",
 }
 
 AMBIGUOUS = {
     "Core Ultra 7": "core-ultra-7-155h",
     "Raspberry Pi": "raspberry-pi-5",
     "Ryzen AI": "ryzen-ai-300",
+    "MI300": "mi300x",
+    "gfx942": "mi300x",
+    "AI HAT+": "hailo-8",
     "a100": "a100-sxm4-80gb",
     "NVIDIA A100": "a100-sxm4-80gb",
     "h100": "h100-sxm5-80gb",
@@ -113,6 +122,19 @@ def test_the_note_names_every_other_reading(nothing):
         "a100 is ambiguous: using a100-sxm4-80gb; "
         "also a100-sxm4-40gb, a100-pcie-80gb, a100-pcie-40gb."
     )
+
+
+def test_a_rented_machine_stands_for_one_of_its_devices(nothing):
+    match = find("p5.48xlarge", user_folder=nothing)
+    assert match.device.id == "h100-sxm5-80gb"
+    assert match.note == "p5.48xlarge stands for one of its devices, h100-sxm5-80gb."
+
+
+@pytest.mark.parametrize("name", ["pixel 8", "esp32", "iphone 15 pro"])
+def test_a_name_like_no_other_gets_no_suggestion(name, nothing):
+    with pytest.raises(UnknownNameError) as caught:
+        find(name, user_folder=nothing)
+    assert not caught.value.closest
 
 
 def test_an_unknown_name_gets_the_closest_and_the_way_out(nothing):

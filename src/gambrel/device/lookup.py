@@ -56,7 +56,7 @@ def find(name: str, *, user_folder: Path | None = None) -> DeviceMatch:
         return DeviceMatch(device=device, note=f"{device.id} is read from {name}.")
     key = name_key(name)
     own, problems = _find_user_device(key, user_folder)
-    match = own or _find_exact(key) or _find_ambiguous(name, key)
+    match = own or _find_exact(name, key) or _find_ambiguous(name, key)
     if match is None:
         raise UnknownNameError("device", name, _closest(name), " ".join([HINT, *problems]))
     return DeviceMatch(device=match.device, note=" ".join(filter(None, [match.note, *problems])))
@@ -154,12 +154,13 @@ def _find_user_device(
     return None, problems
 
 
-def _find_exact(key: NameKey) -> DeviceMatch | None:
+def _find_exact(name: str, key: NameKey) -> DeviceMatch | None:
     known = catalog.index()
     for text in key.keys:
         found = known.names.get(text)
-        if found is not None and key.vendors <= {known.vendors[found]}:
-            return DeviceMatch(device=catalog.load(found))
+        if found is not None and key.may_name(known.vendors[found]):
+            note = f"{name} stands for one of its devices, {found}." if key.instance else ""
+            return DeviceMatch(device=catalog.load(found), note=note)
     return None
 
 
@@ -167,7 +168,7 @@ def _find_ambiguous(name: str, key: NameKey) -> DeviceMatch | None:
     known = catalog.index()
     for text in key.keys:
         first, *others = known.ambiguous.get(text, ("",))
-        if first and key.vendors <= {known.vendors[first]}:
+        if first and key.may_name(known.vendors[first]):
             note = f"{name} is ambiguous: using {first}; also {', '.join(others)}."
             return DeviceMatch(device=catalog.load(first), note=note)
     return None
@@ -177,4 +178,4 @@ def _closest(name: str, count: int = 3) -> list[str]:
     known = catalog.index()
     names = known.names | {key: ids[0] for key, ids in known.ambiguous.items()}
     query = name_key(name).joined or name.lower()
-    return list(dict.fromkeys(names[text] for text in closest(query, names.keys(), 20, 50)))[:count]
+    return list(dict.fromkeys(names[text] for text in closest(query, names.keys(), 20, 60)))[:count]

@@ -34,16 +34,22 @@ VENDOR_WORDS: Final[dict[str, str]] = {
     "cerebras": "Cerebras",
 }
 
+#: Makers whose clouds rent out the devices of others: "aws g5" is a card of NVIDIA.
+CLOUDS: Final = frozenset({"AWS", "Google"})
+
 #: Words that drivers and shops add and that distinguish no device in the catalog.
 _NOISE: Final = frozenset(
     {"accelerator", "card", "chip", "cpu", "graphics", "gpu", "npu", "oam", "processor", "series"}
     | {"dev", "developer", "devkit", "kit", "module"}
 )
 
+_INSTANCE: Final = re.compile(r"\.(?:\d*x?large|metal(?:-\d+xl)?)\b")  # g5.12xlarge
+
 _REWRITES: Final = (
     (re.compile(r"\((?:r|tm|c)\)|[®™©]"), " "),  # Intel(R) Xeon(R)
     (re.compile(r"@.*$"), " "),  # ... @ 2.00GHz
     (re.compile(r"\b\d+-core\b"), " "),  # EPYC 9654 96-Core Processor
+    (_INSTANCE, " "),
     (re.compile(r"\bpci-?e\b"), " pcie "),
     (re.compile(r"\bsxm\d?\b"), " sxm "),  # one module generation a GPU: the digit adds nothing
     (re.compile(r"(\d+)\s*(?:gib|gb|g)\b"), r"\1gb "),
@@ -58,11 +64,17 @@ class NameKey(msgspec.Struct, frozen=True, kw_only=True):
         joined: The words joined in the order given.
         ordered: The words joined in alphabetic order.
         vendors: Makers that the name mentions.
+        instance: Whether it is that of a rented machine, which may hold several devices.
     """
 
     joined: str
     ordered: str
     vendors: frozenset[str]
+    instance: bool = False
+
+    def may_name(self, vendor: str) -> bool:
+        """Whether the makers that the name mentions allow for a device of a maker."""
+        return self.vendors <= {vendor} | CLOUDS
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -77,6 +89,7 @@ def name_key(text: str) -> NameKey:
         text: As a person, a driver or a datasheet writes it.
     """
     text = text.lower().replace("_", "-")
+    instance = _INSTANCE.search(text) is not None
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     words = _WORD.findall(text)
@@ -85,4 +98,5 @@ def name_key(text: str) -> NameKey:
         joined="".join(rest),
         ordered="".join(sorted(rest)),
         vendors=frozenset(VENDOR_WORDS[word] for word in words if word in VENDOR_WORDS),
+        instance=instance,
     )
