@@ -48,7 +48,7 @@ _INSTANCE: Final = re.compile(r"\.(?:\d*x?large|metal(?:-\d+xl)?)\b")  # g5.12xl
 _REWRITES: Final = (
     (re.compile(r"\((?:r|tm|c)\)|[®™©]"), " "),  # Intel(R) Xeon(R)
     (re.compile(r"@.*$"), " "),  # ... @ 2.00GHz
-    (re.compile(r"\b\d+-core\b"), " "),  # EPYC 9654 96-Core Processor
+    (re.compile(r"\b\d+-core(?= processor)"), " "),  # EPYC 9654 96-Core Processor
     (_INSTANCE, " "),
     (re.compile(r"\bpci-?e\b"), " pcie "),
     (re.compile(r"\bsxm\d?\b"), " sxm "),  # one module generation a GPU: the digit adds nothing
