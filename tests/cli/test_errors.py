@@ -58,6 +58,10 @@ def refused(gambrel: Gambrel, *words: str) -> str:
             r"No such option '--fps'. Did you mean '--throughput'\?",
         ),
         (
+            ("analyze", "resnet50", *DEVICE, "--half"),
+            r"No such option '--half'. Did you mean '--precision fp16'\?",
+        ),
+        (
             ("compare", "resnet50", "bert-base", *DEVICE),
             r"Got unexpected extra argument .*\. Several models are one list: resnet50,bert-base\.",
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 DEFECT: Final = 70
@@ -110,8 +110,19 @@ def _renamed(error: Any) -> str:
         return ""
     known = {o for param in context.command.params for o in param.opts}
     meant = (f.flags[0] for f in FIELDS.values() if word in f.words and f.flags[0] in known)
-    found = next(meant, None)
+    found = next(meant, None) or _of_a_format(word, known)
     return f"No such option '{option}'. Did you mean '{found}'?" if found else ""
+
+
+def _of_a_format(word: str, known: Collection[str]) -> str:
+    """The option that takes a number format, as ``--int8`` names one."""
+    from gambrel.dtypes import parse_dtype
+    from gambrel.errors import UnknownNameError
+
+    try:
+        return f"--precision {parse_dtype(word)}" if "--precision" in known else ""
+    except UnknownNameError:
+        return ""
 
 
 def _elsewhere(error: Any) -> str:

@@ -30,7 +30,7 @@ class HowFields:
         "by part: w4a16,kv=fp8. The default is that of the device or the checkpoint.",
         *("--precision", "-p"),
         several=f"{MANY} {SERVE_PLAN}",
-        words=("dtype", "format", "quantization"),
+        words=("dtype", "format", "quantization", "quant"),
     )
     sparsity: bool = field(
         *(f.FLAG, HOW, RUNS),
