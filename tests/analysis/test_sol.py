@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.analysis import Bound
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.compulsory import compulsory
@@ -209,3 +210,10 @@ def test_a_colon_in_the_name_of_a_module_parts_nothing():
     (whole,) = compulsory(plain, Evaluator(plain, {"batch": 2}, {}, Conventions())).parts
     (found,) = compulsory(named, Evaluator(named, {"batch": 2}, {}, Conventions())).parts
     assert (found.traffic_bytes, found.passes) == (whole.traffic_bytes, whole.passes)
+
+
+def test_nothing_known_is_no_speed_of_light_of_zero():
+    """All weights may stay on chip and no compute roof is known: then there is no limit."""
+    found = gambrel.analyze("resnet50", hardware="snapdragon-8-elite")
+    assert found.sol_time_s is None
+    assert found.sol_bound is None

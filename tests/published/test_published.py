@@ -6,7 +6,9 @@ import dataclasses
 import pytest
 
 import gambrel
+from gambrel.device.catalog import load
 from gambrel.device.lookup import find
+from gambrel.device.onchip import on_chip
 
 from .rows import FOLDER, Row, exceptions, files, rows, sample
 from .sol import sol_s
@@ -47,6 +49,8 @@ def chosen(request):
 
 def beats_light(row: Row) -> bool:
     limit = sol_s(row)
+    if limit is None and on_chip(load(row.device)).assumed:
+        return False  # everything may stay on the chip, as far as its maker says
     assert limit is not None, f"no limit for {row.key}"
     return row.seconds < limit
 

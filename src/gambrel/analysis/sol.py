@@ -111,7 +111,17 @@ def sol_time(parts: Sequence[SolPart], limits: SolRoofs) -> Size | None:
     """The time alone, for one point or an array of them."""
     times = [_time(part, limits) for part in parts]
     known = [t for t in times if t is not None]
-    return sum(known) if known else None
+    if not known:
+        return None
+    whole = sum(known)
+    nothing = isinstance(whole, (int, float)) and not whole
+    return None if nothing and any(_unbounded(part, limits) for part in parts) else whole
+
+
+def _unbounded(part: SolPart, limits: SolRoofs) -> bool:
+    """Whether nothing is known of the rate of some work: no time at all is no limit then."""
+    rates = (limits.rate(*key) for key in part.work)
+    return limits.memory_byte_per_s is None or None in rates
 
 
 def resources_of(parts: Sequence[SolPart], limits: SolRoofs) -> Busy:
@@ -132,9 +142,10 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
     """
     resources = resources_of(table.sol_parts, limits)
     limit = binding_of(resources)
-    bound = limit[1] if limit else None
+    time_s = sol_time(table.sol_parts, limits)
+    bound = limit[1] if limit and time_s is not None else None
     return Sol(
-        time_s=sol_time(table.sol_parts, limits),
+        time_s=time_s,
         bound=bound,
         traffic_bytes=round(sum(p.traffic_bytes * p.passes for p in table.sol_parts)),
         resources={name: seconds for (name, _), seconds in resources.items()},

@@ -73,7 +73,8 @@ def test_a_time_of_a_processor_is_not_judged_on_a_gpu(tmp_path):
     found = gambrel.judge(GEMM, hardware="h100", recording=path, kernel="mm")
     assert (found.ruling, found.score) == (Ruling.UNKNOWN, None)
     assert found.reason == "measured on a processor, which says nothing about h100-sxm5-80gb"
-    assert gambrel.judge(GEMM, hardware="epyc-9654", recording=path, kernel="mm").score is not None
+    single = GEMM.replace("fp16", "fp32")  # it has no engine for fp16
+    assert gambrel.judge(single, hardware="epyc-9654", recording=path, kernel="mm").score > 0
 
 
 def test_the_command_line_judges_a_recorded_kernel(recording, capsys):
