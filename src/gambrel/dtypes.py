@@ -137,6 +137,13 @@ _SPELLINGS: Final[dict[str, str]] = {
     "uint16": "int16",
     "uint32": "int32",
     "uint64": "int64",
+    # What Ollama and llama.cpp give where only the bits are named.
+    "q2": "q2_k",
+    "q3": "q3_k_m",
+    "q4": "q4_k_m",
+    "q5": "q5_k_m",
+    "q6": "q6_k",
+    "q8": "q8_0",
     "quint8": "uint8",
     "qint8": "int8",
     "qint32": "int32",

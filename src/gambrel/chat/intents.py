@@ -70,6 +70,9 @@ MOST: Final = (
     r"\b(?:max(?:imum|imal)?|largest|biggest|longest|how (?:large|big|long|much) (?:of )?an?)"
 )
 
+#: Asks how to run a model: which runtime is the fastest.
+WAYS: Final = r"\b(?:fastest|best|quickest|which|what) (?:\w+ )?(?:ways?|runtimes?|engines?|frameworks?|backends?|stacks?)\b"
+
 _ALL: Final = (
     _intent("bound", "what limits a model on a device", _BOTH,
             "Is ResNet-50 compute-bound or memory-bound on an A100?", {
@@ -150,6 +153,7 @@ _ALL: Final = (
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
                 r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
                 r"\bworth (?:it )?(?:over|compared)\b": 7,
+                WAYS: 12,
                 r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b|\b(?:faster|slower|better) then\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
@@ -354,7 +358,7 @@ def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> 
         _drop(weights, "why")  # a comparison says why
         if weights["compare"] >= weights.get("recommend", 0.0):
             _drop(weights, "recommend")  # "does it run faster on this or that"
-    elif previous is None and not several:
+    elif previous is None and not several and not re.search(WAYS, sentence.text):
         _drop(weights, "compare")
     # A device alone is what is asked about; beside another, or in a follow-up, it is a change.
     settings = set(slots.values) - {"phase", *dict(own)}
@@ -365,6 +369,9 @@ def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> 
 
 def _explained(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
     """A term is asked for when no model is named; 'the latency' in a follow-up is a figure."""
+    named = not sentence.models and not sentence.devices and previous is None
+    if "why" in weights and named and find_term(sentence.question):
+        weights["explain"] = weights.pop("why")
     if "explain" not in weights:
         return
     if sentence.models or sentence.devices or find_term(sentence.question) is None:

@@ -97,6 +97,7 @@ _SHOWN: Final = frozenset(
 #: Kind → words of what its answer always says.
 _OWN: Final = {
     "bound": frozenset({"compute", "memory"}),
+    "serve": frozenset({"recommend", "suggest"}),
     "batch": frozenset({"compute-bound", "memory-bound", "latency", "saturate", "saturated"}),
 }
 #: Kinds that choose what to show by other means than their evidence.

@@ -266,9 +266,19 @@ def _kv_cache(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     return _no_changes(frame, sentence)
 
 
+#: Leaves open on which device to serve.
+_WHICH: Final = re.compile(
+    r"\b(?:which|what|best|recommend|suggest|choose|pick|cheapest) (?:me )?(?:an? |the )?(?:\w+ )?"
+    r"(?:gpus?|cards?|devices?|hardware|accelerators?|machines?)\b"
+)
+
+
 def _serve(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     """Requests have an input and an output; promises are about first and later tokens."""
     renamed = {"seq": "input", "context": "input"}
+    if not frame.hardware and _WHICH.search(sentence.text):
+        chosen = matching_devices(sentence)
+        frame = replace(frame, hardware=chosen or ("category=datacenter gpu",))
     if not re.search(r"\bhow many (?:DEVICE|gpus?|cards|devices|accelerators)\b", sentence.text):
         frame = replace(frame, sizes=(("max_devices", 1), *frame.sizes))
     sizes = {renamed.get(name, name): value for name, value in frame.sizes}

@@ -216,7 +216,7 @@ def _format(text: str) -> str:
 
 def _precision(slots: Slots, match: re.Match[str]) -> str:
     name = _format(match[0])
-    if "bit" in match[0]:
+    if "bit" in match[0] or re.fullmatch(r"q\d", match[0].strip()):
         slots.notes.append(f"{match[0].strip()} read as {name}.")
     slots.put("precision", name)
     return "PRECISION"
@@ -298,7 +298,7 @@ _OTHER_UNIT: Final = (
 _FORMAT: Final = (
     rf"(?:{'|'.join(sorted((*GGUF_MIXES, *GGUF_BITS), key=len, reverse=True))}|"
     rf"{'|'.join(re.sub(r'(?=[0-9])', ' ?', name, count=1) for name in PRECISIONS)}|"
-    r"float ?(?:64|32|16|8)|bfloat ?16|(?:half|single|double)[- ]precision|[48] ?-?bits?)"
+    r"q[234568]\b|float ?(?:64|32|16|8)|bfloat ?16|(?:half|single|double)[- ]precision|[48] ?-?bits?)"
 )
 #: What torch.compile does.
 _FUSION: Final = r"(?:compil(?:e|ing|ation)|(?:op(?:erator)? |kernel )?fus(?:ion|ed|ing|e))"

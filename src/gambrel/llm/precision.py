@@ -77,7 +77,9 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise InputError(f"precision {text!r}: name each part once, as {part}=fp8.")
             seen.add(name)
             fields[name] = _value(name, value)
-        return cls(name=text.strip() or base, **fields)
+        short = re.fullmatch(r"q\d", scheme)  # of several mixtures the usual one
+        name = text.strip().replace(scheme, parse_dtype(scheme), 1) if short else text.strip()
+        return cls(name=name or base, **fields)
 
     def names(self, part: str) -> bool:
         """Whether the user wrote this part's format, and no scheme chose it."""
