@@ -370,8 +370,8 @@ def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> 
 def _explained(weights: Weights, sentence: Sentence, previous: Frame | None) -> None:
     """A term is asked for when no model is named; 'the latency' in a follow-up is a figure."""
     named = not sentence.models and not sentence.devices and previous is None
-    if "why" in weights and named and find_term(sentence.question):
-        weights["explain"] = weights.pop("why")
+    if named and re.search(r"\bwhy (?:is|are)\b", sentence.text) and find_term(sentence.question):
+        weights["explain"] = weights.pop("why", 0.0)
     if "explain" not in weights:
         return
     if sentence.models or sentence.devices or find_term(sentence.question) is None:
