@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -32,8 +34,13 @@ def setup(model, device, runtime, precision, tensor):
     )
 
 
-@pytest.mark.parametrize("runtime", ["vllm", "sglang", "tensorrt-llm"])
-@pytest.mark.parametrize("device", ["h100", "h200", "b200", "a100", "l40s", "mi300x"])
+@pytest.mark.parametrize(
+    ("device", "runtime"),
+    [
+        *product(["h100", "h200", "b200", "a100", "l40s"], ["vllm", "sglang", "tensorrt-llm"]),
+        *product(["mi300x"], ["vllm", "sglang"]),
+    ],
+)
 @pytest.mark.parametrize(
     ("model", "precision", "tensor"),
     [

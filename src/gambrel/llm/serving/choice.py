@@ -11,6 +11,7 @@ from gambrel import roofline
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.result import Analysis
+from gambrel.device.model import Device
 from gambrel.llm.adapters import PART
 from gambrel.llm.kv import room
 from gambrel.llm.serving.commands import commands
@@ -20,6 +21,7 @@ from gambrel.llm.serving.records import Choice, OperatingPoint
 from gambrel.llm.serving.steps import Setup, decode_step, prompt_step, tokens_per_step
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.step import ForwardPass
+from gambrel.runtimes import on_device, runtimes
 from gambrel.units import format_number, format_si
 
 #: Kind of op → what a reader calls its share of the time.
@@ -88,7 +90,14 @@ def _commands(
         formats=None if own else setup.precisions,
         experts=bool(setup.spec.mixtures),
         first=setup.settings.runtime or "",
+        there=_engines(setup.device),
     )
+
+
+def _engines(device: Device) -> tuple[str, ...]:
+    """What may run there; of a device of two numbers nobody knows."""
+    there = runtimes().values() if device.category == "custom" else on_device(device, language=True)
+    return tuple(r.id for r in there)
 
 
 def _max_context(setup: Setup, point: OperatingPoint) -> int:

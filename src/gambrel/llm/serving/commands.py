@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from gambrel.analysis.deployment.options import OPTIONS, START, written
@@ -29,6 +29,7 @@ def commands(
     formats: Precisions | None = None,
     experts: bool = False,
     first: str = "",
+    there: Collection[str] = tuple(OPTIONS),
 ) -> tuple[str, ...]:
     """The command line that starts a deployment in each engine, a line each.
 
@@ -42,6 +43,7 @@ def commands(
         experts: Whether the model has any. Replicas of vLLM are started together, but such ones
             would share their experts.
         first: The engine whose line comes first.
+        there: Engines that run on the device.
     """
     said = {
         "utilization": engine.utilization,
@@ -56,6 +58,7 @@ def commands(
     return tuple(
         _command(name, model, sharding, together[name], engine, said, formats)
         for name in sorted(OPTIONS, key=lambda name: name != first)
+        if name in there
     )
 
 
