@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.analysis.measures import EngineWork
 from gambrel.analysis.result import Analysis
 from gambrel.report.chart import BOUND_COLORS, SHAPES, ChartPoint, RooflineChart, decades, describe
@@ -172,3 +173,20 @@ def test_decades() -> None:
 def test_heading() -> None:
     assert describe(samples.tiny()).title == "tinynet, batch 1, image 224, fp16 on Round 100"
     assert describe(samples.tiny(), "mine").title == "mine"
+
+
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [("yolov8n", "jetson-orin-nano-8gb"), ("resnet50", "h100"), ("mobilenet-v2", "coral-edge-tpu")],
+)
+def test_no_op_of_a_compiled_graph_lies_above_the_roofs(model: str, device: str) -> None:
+    """What an engine folds away has no time of its own, and so no rate."""
+    analysis = gambrel.analyze(model, hardware=device, runtime=_ENGINES.get(device))
+    shares = [t.utilization for op in analysis.ops for t in op.measures.times]
+    assert all(share is None or share <= 1 + 1e-9 for share in shares)
+    for point in describe(analysis).points:
+        if point.flop_per_s and point.attainable_flop_per_s:
+            assert point.flop_per_s <= point.attainable_flop_per_s * (1 + 1e-9)
+
+
+_ENGINES = {"h100": "tensorrt"}

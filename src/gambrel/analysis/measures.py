@@ -144,13 +144,14 @@ class ResourceTime(msgspec.Struct, frozen=True, kw_only=True):
         resource: An engine (``matrix``, ``vector``, ...), a memory level (``DRAM``) or a link.
         bound: The class of bound that it stands for.
         time_s: Work / peak.
-        utilization: Share of the resource in use at the roofline time.
+        utilization: Share of the resource in use at the roofline time; None where the work is
+            done while other ops of the kernel take the time.
     """
 
     resource: str
     bound: Bound
     time_s: float
-    utilization: float
+    utilization: float | None
 
 
 class LevelTraffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,7 +284,10 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         """None when something that the resource must serve has no known roof."""
         if self.roofline_time_s is None:
             return None
-        busy = [t.utilization for t in self.times if t.bound is bound]
+        shares = [t.utilization for t in self.times if t.bound is bound]
+        busy = [share for share in shares if share is not None]
+        if len(busy) < len(shares):
+            return None
         if bound is Bound.COMPUTE and self.flops and self.peak_flop_per_s is None:
             return None
         demanded = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -176,7 +177,7 @@ def _measures(
                 resource=name,
                 bound=bound,
                 time_s=t,
-                utilization=roofline.utilization(t, time_s) if time_s else 0.0,
+                utilization=_utilization(t, time_s),
             )
             for (name, bound), t in sorted(
                 seconds.items(), key=lambda item: item[0][1] is not Bound.COMPUTE
@@ -187,6 +188,17 @@ def _measures(
         peak_flop_per_s=main.peak_flop_per_s if main else None,
         peak_byte_per_s=roofs.memory_byte_per_s,
     )
+
+
+def _utilization(busy_s: float, time_s: float | None) -> float | None:
+    """Share of a resource in use; None for an op whose work others of its kernel hide."""
+    if not time_s:
+        return 0.0
+    return None if busy_s > time_s * _WHOLE else roofline.utilization(busy_s, time_s)
+
+
+#: All of a resource, but for rounding.
+_WHOLE: Final = 1 + 1e-9
 
 
 def _weight(work: EngineWork) -> tuple[float, int]:

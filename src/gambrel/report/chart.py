@@ -383,8 +383,10 @@ def _margin(measures: Measures, state: State) -> tuple[str, str]:
         return "left", NO_WORK
     if measures.traffic_bytes == 0:
         return "right", "no traffic: infinite intensity"
-    if not measures.roofline_time_s:
+    if measures.roofline_time_s is None:
         return "bottom", "time unknown: the device lacks a roof that this op needs"
+    if not rate_at_roofline(measures):
+        return "bottom", "no time of its own: done while other ops of its kernel take the time"
     return "", ""
 
 

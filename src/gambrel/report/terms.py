@@ -78,8 +78,11 @@ def rate_at_roofline(measures: Measures) -> float | None:
     """FLOP/s when running at the roofline: ``flops / roofline_time_s``; None when unknown.
 
     At most the attainable rate, and below it where another resource (vector engine, link) sets the
-    time, or where ops of unlike intensity are summed.
+    time, or where ops of unlike intensity are summed. An op whose work is done while other ops of
+    its kernel take the time has the attainable one, or none where its own time is not known.
     """
+    if any(t.utilization is None for t in measures.times):
+        return measures.attainable_flop_per_s if measures.expected_time_s else None
     return rate_in(measures, measures.roofline_time_s)
 
 

@@ -59,7 +59,7 @@ const NAMED = 6;
 const SIDES: Record<string, string> = {
   left: "without FLOPs",
   right: "without traffic",
-  bottom: "of unknown time",
+  bottom: "without a time of their own",
 };
 
 export function radius(size: number, scaleBy = 1): number {
