@@ -116,3 +116,24 @@ def test_advice_never_proposes_what_is_refused(model, on):
         assert "fuse" not in r.changes  # the compilers of TPUs fuse already
         if on == "coral-edge-tpu":
             assert not any(c.startswith(("weights=", "batch=")) for c in r.changes)
+
+
+def test_the_best_trial_has_an_expected_time_where_one_has():
+    """Where all fail, a runtime of which nothing is known is not the best."""
+    found = gambrel.check("resnet50", hardware="raspberry-pi-5", throughput="30/s")
+    assert found.verdict is Verdict.FAIL
+    assert any(trial.expected_time_s is None for trial in found.tried)
+    assert found.tried[0].expected_time_s is not None
+
+
+def test_of_batches_that_are_as_good_the_smallest_is_the_best():
+    found = gambrel.check("resnet50", hardware="raspberry-pi-5", throughput="30/s")
+    best = found.tried[0]
+    rate = best.batch_size / best.expected_time_s
+    most = max(
+        t.batch_size / t.expected_time_s
+        for t in found.tried
+        if t.runtime == best.runtime and t.expected_time_s
+    )
+    assert 0.97 * most <= rate <= most
+    assert best.batch_size < 64

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -176,10 +177,22 @@ def _standing(trial: Trial, constraints: Sequence[Constraint], *, proved: bool) 
     return (
         trial.verdict.rank,
         trial.proof == "sol" and not proved,
-        missed_by(constraints),
+        # A miss by an expected time says more than one by the speed of light alone.
+        trial.verdict is Verdict.FAIL and item_s is None,
+        _step(1 + missed_by(constraints)),
         item_s is None,
+        _step(item_s),
+        trial.batch_size,
         item_s or 0.0,
     )
+
+
+def _step(value: float | None) -> int:
+    """Values of one step are as good as each other: of batches the smallest is taken then."""
+    return math.floor(math.log(value) / _STEP) if value else 0
+
+
+_STEP: Final = math.log(1.03)
 
 
 def judge_point(point: Point, limits: Sequence[Limit]) -> tuple[Constraint, ...]:

@@ -270,7 +270,9 @@ def _better(best: Candidate | None, other: Candidate, sort: str) -> Candidate:
 def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
     """Sorts best first; of those that fail, the one that misses least."""
     missed, order = missed_by(candidate.constraints), candidate.verdict.rank
-    return order, expected_beyond(candidate), missed, *rank(candidate.row, sort)
+    ranked = rank(candidate.row, sort)
+    doubt = ranked[1] if candidate.verdict is Verdict.FAIL else 0
+    return order, expected_beyond(candidate), doubt, missed, *ranked
 
 
 def _native(device: Device, precision: str) -> bool:
