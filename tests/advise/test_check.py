@@ -7,6 +7,7 @@ import gambrel
 from gambrel.advise.check import check
 from gambrel.advise.limits import parse_limits
 from gambrel.advise.recommend import advise
+from gambrel.advise.verdict import Verdict
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import MemoryLevel
