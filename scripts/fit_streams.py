@@ -7,6 +7,7 @@ then everything else to the rates, each network cut or not as it is.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -261,14 +262,18 @@ def _inside(c: StreamConstants, without: StreamConstants, row: Row) -> bool:
 def tails(ratios: Sequence[float]) -> tuple[float, float]:
     """The ends beyond which a share `TAIL` of many rows lies on each side.
 
-    They are rows themselves, so that the share inside is not less for their number. Of few rows the
-    outermost would be an end; there they are interpolated.
+    They are rows themselves, so that the share inside is not less for their number: of few rows the
+    outermost, beyond which the next one lies in two cases of ``len(ratios) + 1``.
     """
-    lower, higher = ("lower", "higher") if len(ratios) * TAIL >= 1 else ("linear", "linear")
     return (
-        float(np.quantile(ratios, TAIL, method=lower)),
-        float(np.quantile(ratios, 1 - TAIL, method=higher)),
+        float(np.quantile(ratios, TAIL, method="lower")),
+        float(np.quantile(ratios, 1 - TAIL, method="higher")),
     )
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """Ends with three decimals that leave out no row which is one."""
+    return math.floor(low * 1e3) / 1e3, math.ceil(high * 1e3) / 1e3
 
 
 def _ends(rows: Sequence[Row], ratios: Sequence[float]) -> dict[str, float]:
@@ -276,8 +281,8 @@ def _ends(rows: Sequence[Row], ratios: Sequence[float]) -> dict[str, float]:
     found = {}
     for many, suffix in ((True, ""), (False, "_few")):
         own = [x for r, x in zip(rows, ratios, strict=True) if (r.batch >= MANY) == many]
-        low, high = tails(own)
-        found |= {f"low{suffix}": round(low, 3), f"high{suffix}": round(high, 3)}
+        low, high = outward(*tails(own))
+        found |= {f"low{suffix}": low, f"high{suffix}": high}
     return found
 
 
