@@ -101,9 +101,10 @@ def _new(what: str, fitted: dict[fit_npu.Task, TiledConstants]) -> Iterable[Scor
         if start is None:
             continue
         if anchors:
-            near = [r.measured for r in used if r.model in anchors]
+            near = MeasuredRuns([r.measured for r in used if r.model in anchors])
             count = len(anchors)
-            start = fit(start, MeasuredRuns(near), scales_of(start, count), pull_of(count))
+            scales = scales_of(start, count, near.formats)
+            start = fit(start, near, scales, pull_of(count))
         rest = [r for r in used if r.model not in anchors]
         expected = MeasuredRuns([r.measured for r in rest]).predicted(start)
         yield Score(
