@@ -278,7 +278,7 @@ def outward(low: float, high: float) -> tuple[float, float]:
 
 def _ends(rows: Sequence[Row], ratios: Sequence[float]) -> dict[str, float]:
     """The ranges of a chip, by frames in flight."""
-    found = {}
+    found: dict[str, float] = {}
     for many, suffix in ((True, ""), (False, "_few")):
         own = [x for r, x in zip(rows, ratios, strict=True) if (r.batch >= MANY) == many]
         low, high = outward(*tails(own))

@@ -71,6 +71,7 @@ def scales_of(
         return (("start",), vector, ("activation",), ("ahead",), *alone)
     apart = ("fp16",) if _tells_fp16(start, models, measured) else ()
     others = (*vector, *(f for f in formats if f not in apart))
+    found: tuple[Scale, ...]
     if models < 2:
         found = (("start", *others, "activation", "ahead"), apart)
     elif models < 4:
