@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from fit_streams import fit_streams, tails
+from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
@@ -232,6 +232,7 @@ def _finished(
     low, high = min(low, own_low), max(high, own_high)
     if len(pooled) < PROVEN:
         low, high = low / WIDER, high * WIDER
+    low, high = outward(low, high)
     errors = [abs(1 / r - 1) for r in ratios]
     held = HeldOut(
         points=len(ratios),
@@ -245,8 +246,8 @@ def _finished(
         _rounded(c),
         rows=len(ratios),
         models=len(runs.models),
-        low=round(low, 3),
-        high=round(high, 3),
+        low=low,
+        high=high,
         confidence="medium" if len(ratios) >= 30 else "low",
         held_out=held,
         note=_slow(c),
@@ -376,8 +377,9 @@ SIBLINGS = {
 def _siblings(fitted: Sequence[TiledConstants]) -> list[TiledConstants]:
     """Chips whose cores are those of a measured one: rates by the quoted rate of a core.
 
-    The bandwidth is that of a core's port and stays: it differs by 1.3 between chips of 32 and 64
-    bits. The range covers what is not quoted.
+    A bandwidth below the memory's is that of a core's port and stays: it differs by 1.3 between
+    chips of 32 and 64 bits. One that is the memory's gives way to that of the chip's own. The range
+    covers what is not quoted.
     """
     known = {(c.runtime, c.device): c for c in fitted}
     return [_sibling(known[s.runtime, s.known], device, s) for device, s in SIBLINGS.items()]
@@ -391,6 +393,7 @@ def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
         macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
         vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
         softmax_per_s=c.softmax_per_s and float(f"{c.softmax_per_s * s.vector:.4g}"),
+        ahead_byte_per_s=_stream_of(c, device),
         rows=c.rows if same else 0,
         models=c.models if same else 0,
         low=round(c.low / s.wider, 3),
@@ -399,6 +402,15 @@ def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
         note=s.why if same else f"nothing was measured on this chip: {s.why}",
         held_out=c.held_out if same else None,
     )
+
+
+def _stream_of(c: TiledConstants, device: str) -> float:
+    """The bandwidth for weights of a chip with the cores of a measured one."""
+    measured, own = main_memory(load_device(c.device)), main_memory(load_device(device))
+    if own is None or not own.byte_per_s:
+        return c.ahead_byte_per_s
+    at_memory = measured and measured.byte_per_s and c.ahead_byte_per_s > _AT * measured.byte_per_s
+    return own.byte_per_s if at_memory else min(c.ahead_byte_per_s, own.byte_per_s)
 
 
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:

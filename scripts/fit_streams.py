@@ -1,43 +1,58 @@
 """Fits the constants of chips that stream frames (Hailo), from the vendor's rates.
 
-Called by fit_npu.py; see `gambrel.analysis.estimate.stream` for the form.
+Called by fit_npu.py; see `gambrel.analysis.estimate.stream` for the form. The rates themselves tell
+which networks are cut: those that gain from a batch. What a chip holds is fitted to that alone;
+then everything else to the rates, each network cut or not as it is.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import repeat
+from functools import cache
 from typing import Any
 
 import msgspec
 import numpy as np
+from scipy import optimize
 
 from gambrel.analysis.estimate.held_out import HeldOut
-from gambrel.analysis.estimate.stream import MANY, change_s, cut_share, for_frames, frame_s
-from gambrel.analysis.estimate.stream_work import StreamWork
+from gambrel.analysis.estimate.stream import (
+    MANY,
+    STEP,
+    cut_s,
+    ends_s,
+    frame_s,
+    load_of,
+    run_s,
+)
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.estimate.tiled_fit import minimized
+from gambrel.device.catalog import load as load_device
+from gambrel.device.roofs import resolve
 from npu_rows import Row, stream_work_of
 
-#: Where fits start: a chip without memory of its own, and those with DRAM.
-STARTS = {"hailo-8": (28e6, 2e9, 4e9), "hailo-8l": (14e6, 1e9, 4e9)}
-OTHERS = (14e6, 0.3e9, 10e9)
+#: Where fits start: weights loaded over the link, or from the chip's own DRAM.
+LINKED, OWN_DRAM = 4e9, 10e9
+WITHOUT_DRAM = frozenset({"hailo-8", "hailo-8l"})
 _FREE = (
-    "window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "output_per_s", "frame_s",
-    "switch_per_s", "norm_s", "move_s", "layer_s", "held_weights", "held_activations",
+    "window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "output_per_s", "pool_per_s",
+    "frame_s", "move_frame_s", "passed_per_s", "switch_per_s", "norm_s", "move_s", "layer_s",
 )  # fmt: skip
-#: What a chip holds shows only in which networks are cut.
-_PULL = np.array([0.05] * 10 + [0.2, 0.2])
+#: Nothing is faster than the quoted peak.
+_AT_MOST = ("window_per_s", "point_per_s", "depthwise_per_s")
+#: Weight of a factor of e from the start.
+_PULL = 0.05
+#: What a chip holds starts at these, and how much a factor of e from them counts.
+_WEIGHTS, _STAGES, _HOLDS = 20e6, 100.0, 0.4
+#: A network whose rate grows by more than this with the batch is cut.
+GAIN = 0.04
 #: Share of the measured times beyond either end of a range.
 TAIL = 0.05
-#: Chips that are a part of another: its fit starts at that part of the other's constants and is
-#: held there, as its own rows, of which many are of networks that are cut, leave too much open.
-#: By its own rows alone the Hailo-8L is 50 % off at batch 1 and 31 % at batch 8, on models that
-#: were left out of both chips; so it is 38 % and 29 %.
+#: Chips that are a part of another: its fit starts at that part of the other's constants.
 PARTS = {"hailo-8l": ("hailo-8", 0.5)}
-_HELD = np.full(12, 1.0)
 #: Chips without rows, their part of another as quoted, and what the reader is told.
 UNMEASURED = {
     "hailo-15l": (
@@ -49,8 +64,8 @@ UNMEASURED = {
     )
 }
 _OF_COMPUTE = (
-    "window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "output_per_s",
-    "held_weights", "held_activations", "switch_per_s",
+    "window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "output_per_s", "pool_per_s",
+    "held_weights", "held_stages", "passed_per_s", "switch_per_s",
 )  # fmt: skip
 
 
@@ -58,7 +73,7 @@ def fit_streams(rows: Sequence[Row]) -> tuple[StreamConstants, ...]:
     """One set per chip."""
     groups = by_device(rows)
     fitted = {
-        d: _finished(_fit_of(d, groups), left_out(d, groups), own) for d, own in groups.items()
+        d: _finished(_fit_of(d, groups), fits_without(d, groups), own) for d, own in groups.items()
     }
     carried = [
         (r, r.seconds / predicted(part_of(fitted[known], device, share), r))
@@ -86,59 +101,101 @@ def by_device(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def part_of(c: StreamConstants, device: str, share: float) -> StreamConstants:
     """Constants of a chip that has a share of another's units, memory and loading."""
-    changed = {name: float(f"{getattr(c, name) * share:.4g}") for name in _OF_COMPUTE}
+    found = {name: getattr(c, name) for name in _OF_COMPUTE}
+    changed = {name: v and float(f"{v * share:.4g}") for name, v in found.items()}
     return msgspec.structs.replace(c, device=device, **changed)
 
 
-def left_out(device: str, groups: dict[str, list[Row]]) -> list[float]:
-    """Measured over predicted, by constants from the other models, of the chip and its whole."""
-    ratios, rows = {}, groups[device]
-    for model in sorted({r.model for r in rows}):
-        others = {d: [r for r in own if r.model != model] for d, own in groups.items()}
-        constants = _fit_of(device, others)
-        ratios.update(
-            {i: r.seconds / predicted(constants, r) for i, r in enumerate(rows) if r.model == model}
+def fits_without(device: str, groups: dict[str, list[Row]]) -> dict[str, StreamConstants]:
+    """Model → constants from the other models, of the chip and its whole."""
+    return {
+        model: _fit_of(
+            device, {d: [r for r in own if r.model != model] for d, own in groups.items()}
         )
-    return [ratios[i] for i in range(len(rows))]
+        for model in sorted({r.model for r in groups[device]})
+    }
 
 
 def _fit_of(device: str, groups: dict[str, list[Row]]) -> StreamConstants:
     if device not in PARTS:
-        return _fit(_start(device), groups[device], _PULL)
+        return _fit(_start(device), groups[device])
     known, share = PARTS[device]
     whole = _fit_of(known, groups)
-    return _fit(part_of(whole, device, share), groups[device], _HELD)
+    return _fit(part_of(whole, device, share), groups[device])
 
 
 def predicted(c: StreamConstants, row: Row) -> float:
     """Seconds of a batch."""
-    return of_work(c, stream_work_of(row))
+    return run_s(c, stream_work_of(row))
 
 
-def of_work(c: StreamConstants, work: StreamWork) -> float:
-    """The same from its work."""
-    return frame_s(c, work) + cut_share(c, work) * change_s(c, work)
+def cut_models(rows: Sequence[Row]) -> dict[str, bool]:
+    """Model → whether its rate on a chip grows with the batch."""
+    rates: dict[str, dict[bool, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for r in rows:
+        rates[r.model][r.batch >= MANY].append(r.batch / r.seconds)
+    both = {m: found for m, found in rates.items() if len(found) > 1}
+    return {
+        m: statistics.fmean(f[True]) > (1 + GAIN) * statistics.fmean(f[False])
+        for m, f in both.items()
+    }
 
 
-def _fit(start: StreamConstants, rows: Sequence[Row], pull: Any) -> StreamConstants:
+def _fit(start: StreamConstants, rows: Sequence[Row]) -> StreamConstants:
+    cut = cut_models(rows)
+    rows = [r for r in rows if r.model in cut]
+    start = _holding(start, rows, cut)
     measured = np.log([r.seconds for r in rows])
     works = [stream_work_of(r) for r in rows]
+    forms = [cut_s if cut[r.model] else frame_s for r in rows]
 
     def residuals(x: Any) -> Any:
         c = _scaled(start, x)
-        return np.log([of_work(c, w) for w in works]) - measured
+        return np.log([form(c, w) for form, w in zip(forms, works, strict=True)]) - measured
 
-    return _scaled(start, minimized(residuals, len(_FREE), pull))
+    return _scaled(start, minimized(residuals, len(_free(start)), _PULL))
+
+
+def _holding(start: StreamConstants, rows: Sequence[Row], cut: dict[str, bool]) -> StreamConstants:
+    """What the chip holds: the likeliest by which networks are cut (logistic regression)."""
+    works = {r.model: stream_work_of(r) for r in rows}
+    signs = np.array([1 if cut[m] else -1 for m in works])
+
+    def held(x: Any) -> StreamConstants:
+        weights, stages = np.array([_WEIGHTS, _STAGES]) * np.exp(x)
+        return msgspec.structs.replace(
+            start, held_weights=float(weights), held_stages=float(stages)
+        )
+
+    def loss(x: Any) -> float:
+        c = held(x)
+        steps = (np.array([load_of(c, w) for w in works.values()]) - 1) / STEP
+        return float(np.logaddexp(0, -signs * steps).sum() + _HOLDS * (x @ x) / 2)
+
+    return held(optimize.minimize(loss, np.zeros(2), method="BFGS").x)
+
+
+def _free(c: StreamConstants) -> tuple[str, ...]:
+    """What a fit may change."""
+    return tuple(name for name in _FREE if getattr(c, name) is not None)
 
 
 def _scaled(start: StreamConstants, x: Any) -> StreamConstants:
-    factors = dict(zip(_FREE, np.exp(x), strict=True))
+    factors = dict(zip(_free(start), np.exp(x), strict=True))
     changed = {name: float(getattr(start, name) * f) for name, f in factors.items()}
+    most = _peak(start.device)
+    changed |= {name: min(changed[name], most) for name in _AT_MOST}
     return msgspec.structs.replace(start, **changed)
 
 
+@cache
+def _peak(device: str) -> float:
+    """Multiply-adds per second that are quoted of a chip."""
+    roof = resolve(load_device(device), "matrix", "int8")
+    return roof.flop_per_s / 2 if roof else np.inf
+
+
 def _start(device: str) -> StreamConstants:
-    weights, activations, switch = STARTS.get(device, OTHERS)
     return StreamConstants(
         runtime="hailort",
         device=device,
@@ -147,10 +204,13 @@ def _start(device: str) -> StreamConstants:
         depthwise_per_s=8.5e10,
         norm_per_s=2e9,
         output_per_s=2e10,
+        pool_per_s=2e9,
         frame_s=1e-4,
-        held_weights=weights,
-        held_activations=activations,
-        switch_per_s=switch,
+        held_weights=_WEIGHTS,
+        held_stages=_STAGES,
+        move_frame_s=1e-4,
+        passed_per_s=None if device in WITHOUT_DRAM else 2e9,
+        switch_per_s=LINKED if device in WITHOUT_DRAM else OWN_DRAM,
         norm_s=1e-4,
         move_s=2e-4,
         layer_s=3e-5,
@@ -163,14 +223,17 @@ def _start(device: str) -> StreamConstants:
     )
 
 
-def _finished(c: StreamConstants, ratios: Sequence[float], rows: Sequence[Row]) -> StreamConstants:
+def _finished(
+    c: StreamConstants, without: dict[str, StreamConstants], rows: Sequence[Row]
+) -> StreamConstants:
+    ratios = [r.seconds / predicted(without[r.model], r) for r in rows]
     c = msgspec.structs.replace(c, **_ends(rows, ratios))
     errors = [abs(1 / r - 1) for r in ratios]
     held = HeldOut(
         points=len(rows),
         mape=round(statistics.fmean(errors), 4),
         median=round(statistics.median(errors), 4),
-        inside=round(statistics.fmean(map(_inside, repeat(c), rows, ratios)), 4),
+        inside=round(statistics.fmean(_inside(c, without[r.model], r) for r in rows), 4),
         width=round(c.high / c.low, 3),
         by_framework={
             f"batch {b}": round(
@@ -179,36 +242,47 @@ def _finished(c: StreamConstants, ratios: Sequence[float], rows: Sequence[Row]) 
             for b in sorted({r.batch for r in rows})
         },
     )
-    numbers = {name: float(f"{getattr(c, name):.4g}") for name in _FREE}
+    names = (*_free(c), "held_weights", "held_stages")
+    numbers = {name: float(f"{getattr(c, name):.4g}") for name in names}
     models = len({r.model for r in rows})
     return msgspec.structs.replace(c, **numbers, rows=len(rows), models=models, held_out=held)
 
 
-def _inside(c: StreamConstants, row: Row, ratio: float) -> bool:
-    ends = for_frames(c, row.batch)
-    return ends.low <= ratio <= ends.high
+def range_of(c: StreamConstants, without: StreamConstants, row: Row) -> tuple[float, float]:
+    """The range of a row's time by constants that did not see it, of the stored width."""
+    ends = {name: getattr(c, name) for name in ("low", "high", "low_few", "high_few")}
+    return ends_s(msgspec.structs.replace(without, **ends), stream_work_of(row))
+
+
+def _inside(c: StreamConstants, without: StreamConstants, row: Row) -> bool:
+    low, high = range_of(c, without, row)
+    return low <= row.seconds <= high
 
 
 def tails(ratios: Sequence[float]) -> tuple[float, float]:
     """The ends beyond which a share `TAIL` of many rows lies on each side.
 
-    They are rows themselves, so that the share inside is not less for their number. Of few rows the
-    outermost would be an end; there they are interpolated.
+    They are rows themselves, so that the share inside is not less for their number: of few rows the
+    outermost, beyond which the next one lies in two cases of ``len(ratios) + 1``.
     """
-    lower, higher = ("lower", "higher") if len(ratios) * TAIL >= 1 else ("linear", "linear")
     return (
-        float(np.quantile(ratios, TAIL, method=lower)),
-        float(np.quantile(ratios, 1 - TAIL, method=higher)),
+        float(np.quantile(ratios, TAIL, method="lower")),
+        float(np.quantile(ratios, 1 - TAIL, method="higher")),
     )
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """Ends with three decimals that leave out no row which is one."""
+    return math.floor(low * 1e3) / 1e3, math.ceil(high * 1e3) / 1e3
 
 
 def _ends(rows: Sequence[Row], ratios: Sequence[float]) -> dict[str, float]:
     """The ranges of a chip, by frames in flight."""
-    found = {}
+    found: dict[str, float] = {}
     for many, suffix in ((True, ""), (False, "_few")):
         own = [x for r, x in zip(rows, ratios, strict=True) if (r.batch >= MANY) == many]
-        low, high = tails(own)
-        found |= {f"low{suffix}": round(low, 3), f"high{suffix}": round(high, 3)}
+        low, high = outward(*tails(own))
+        found |= {f"low{suffix}": low, f"high{suffix}": high}
     return found
 
 

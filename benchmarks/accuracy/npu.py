@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from benchmarks.accuracy import Run, Score
 import fit_npu
 import fit_streams
 from gambrel.analysis.estimate.constants import Calibration
-from gambrel.analysis.estimate.stream import for_frames
 from gambrel.analysis.estimate.tiled import from_datasheet
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, pull_of, scales_of
@@ -72,19 +72,20 @@ def _streams(folder: Path) -> Iterable[Score]:
         own = groups.get(c.device)
         if own is None:
             continue
-        ratios = fit_streams.left_out(c.device, groups)
+        without = fit_streams.fits_without(c.device, groups)
         for batch in (1, 8):
             yield Score(
                 what=f"hailort {c.device}, batch {batch}",
-                runs=[
-                    _run(r, r.seconds / ratio, for_frames(c, batch))
-                    for r, ratio in zip(own, ratios, strict=True)
-                    if r.batch == batch
-                ],
+                runs=[_streamed(r, c, without[r.model]) for r in own if r.batch == batch],
                 held_out="leave one model out",
                 family=f"whole models by hailort, batch {batch}",
                 target="25 %" if batch == 8 else "",
             )
+
+
+def _streamed(row: Row, c: StreamConstants, without: StreamConstants) -> Run:
+    low, high = fit_streams.range_of(c, without, row)
+    return replace(_run(row, fit_streams.predicted(without, row), c), low=low, high=high)
 
 
 def _new(what: str, fitted: dict[fit_npu.Task, TiledConstants]) -> Iterable[Score]:
@@ -100,9 +101,10 @@ def _new(what: str, fitted: dict[fit_npu.Task, TiledConstants]) -> Iterable[Scor
         if start is None:
             continue
         if anchors:
-            near = [r.measured for r in used if r.model in anchors]
+            near = MeasuredRuns([r.measured for r in used if r.model in anchors])
             count = len(anchors)
-            start = fit(start, MeasuredRuns(near), scales_of(start, count), pull_of(count))
+            scales = scales_of(start, count, near.formats)
+            start = fit(start, near, scales, pull_of(count))
         rest = [r for r in used if r.model not in anchors]
         expected = MeasuredRuns([r.measured for r in rest]).predicted(start)
         yield Score(

@@ -69,6 +69,7 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         window: Multiply-adds of a window of several taps, relative to those of a single one: what
             was loaded is used by the neighbouring positions as well.
         function: Vector work of a transcendental function, in elements of 16 bits.
+        interleaved: The same of an element that is taken out of a row by a slice with a step.
         source: Where the figures come from.
     """
 
@@ -76,6 +77,7 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     out_channels: int = 32
     window: float = 0.7
     function: float = 1.0
+    interleaved: float = 0.0
     source: Source | None = None
 
 

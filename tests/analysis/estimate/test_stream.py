@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from gambrel.analysis.estimate.constants import packaged
-from gambrel.analysis.estimate.stream import StreamEstimator, cut_share, for_frames
+from gambrel.analysis.estimate.stream import (
+    StreamEstimator,
+    cut_s,
+    cut_share,
+    for_frames,
+    frame_s,
+    load_of,
+)
 from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Limiter
@@ -23,9 +30,12 @@ CHIP = StreamConstants(
     depthwise_per_s=1e11,
     norm_per_s=1e9,
     output_per_s=1e10,
+    pool_per_s=1e9,
     frame_s=1e-4,
     held_weights=10e6,
-    held_activations=1e9,
+    held_stages=100.0,
+    move_frame_s=1e-4,
+    passed_per_s=2e9,
     switch_per_s=5e9,
     norm_s=1e-4,
     move_s=3e-4,
@@ -39,7 +49,7 @@ CHIP = StreamConstants(
 )
 
 
-def work(weights, frames=1.0, dtype="int8", moves=0):
+def work(weights, frames=1.0, dtype="int8", moves=0, passed=0.0):
     items = ({"window": 4e9 * frames, "output": 1e6 * frames}, {"point": 1e9 * frames})
     return StreamWork(
         items=items,
@@ -48,10 +58,11 @@ def work(weights, frames=1.0, dtype="int8", moves=0):
         totals={"window": 4e9 * frames, "output": 1e6 * frames, "point": 2e9 * frames},
         all_weights=weights,
         layers=3,
+        stages=3,
         norms=0,
         moves=moves,
         frames=frames,
-        activations=0.0,
+        passed=passed,
         dtype=dtype,
     )
 
@@ -79,10 +90,33 @@ def test_a_network_that_is_cut_by_hand():
 
 
 def test_changes_of_layout_cost_time_where_a_network_is_cut():
-    """Each takes 0.3 ms of every batch; they do not decide whether it is cut."""
+    """Each takes 0.3 ms of every batch and 0.1 ms of a frame; they do not decide whether it is."""
     plain, moved = times(work(50e6)), times(work(50e6, moves=4))
-    assert moved.total.value == pytest.approx(plain.total.value + 4 * 0.3e-3)
+    assert moved.total.value == pytest.approx(plain.total.value + 4 * 0.4e-3)
     assert times(work(1.0, moves=4)).total.value == pytest.approx(2.2e-3, rel=2e-3)
+
+
+def test_inputs_and_outputs_come_through_dram_where_there_is_some():
+    """1 MB of each frame at 2 GB/s."""
+    plain, passed = times(work(50e6, frames=8.0)), times(work(50e6, frames=8.0, passed=1e6))
+    assert passed.total.value == pytest.approx(plain.total.value + 8 * 0.5e-3)
+    without = msgspec.structs.replace(CHIP, passed_per_s=None)
+    assert cut_s(without, work(50e6, passed=1e6)) == pytest.approx(cut_s(CHIP, work(50e6)))
+
+
+def test_the_scarcest_resource_decides_whether_a_network_fits():
+    """Nine tenths of the weights beside a tenth of the layers are not the whole chip."""
+    narrow = msgspec.structs.replace(work(9e6), stages=10)
+    assert load_of(CHIP, narrow) == pytest.approx(0.9, rel=1e-3)
+    deep = msgspec.structs.replace(work(1e6), stages=120)
+    assert load_of(CHIP, deep) == pytest.approx(1.2, rel=1e-3)
+
+
+def test_in_doubt_the_time_lies_between_both_as_a_factor():
+    half = msgspec.structs.replace(work(10e6), stages=0)
+    assert cut_share(CHIP, half) == pytest.approx(0.5)
+    whole, cut = frame_s(CHIP, half), cut_s(CHIP, half)
+    assert times(half).total.value == pytest.approx((whole * cut) ** 0.5)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +142,6 @@ def test_yolov8n_is_within_a_quarter(device, batch, published_per_s):
 def test_what_needs_a_whole_row_or_map(model, norms, moves):
     found = answer(model, 1).table.stream
     assert (found.norms, found.moves) == (norms, moves)
-
-
-def test_the_step_is_in_the_middle_where_the_load_is_what_the_chip_holds():
-    assert cut_share(CHIP, work(10e6)) == pytest.approx(0.5)
 
 
 def test_other_formats_have_no_time():

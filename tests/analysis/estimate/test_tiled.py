@@ -298,6 +298,37 @@ def made(chip, models=8):
     return MeasuredRuns(runs)
 
 
+def joined(*offsets):
+    """Slices of an image of 3 x 8 x 8 in a model of 4 x 4 pixels."""
+    inputs = tuple(
+        msgspec.structs.replace(tensor(1, 3, 4, 4, role="input"), offset=n) for n in offsets
+    )
+    view = OpView(
+        kind="copy",
+        inputs=inputs,
+        outputs=(tensor(1, 12, 4, 4, storage=1),),
+        sizes={"elements": 192},
+        attrs={"function": "cat"},
+    )
+    return Item(view=view, cost=cost(view), count=1)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "taken"),
+    [
+        ((0, 8, 1, 9), 4 * 48),  # every second pixel of every second row
+        ((0, 8), 0),  # whole rows
+        ((0, 64, 128), 0),  # channels
+        ((0, "n", 1), 0),  # nobody knows
+    ],
+)
+def test_slices_with_a_step_along_rows_are_taken_apart_under_onnx_runtime(offsets, taken):
+    ort = runtime("onnxruntime-qnn").tiling
+    found = tiled_work(joined(*offsets), ort).vector
+    assert found == pytest.approx(ort.interleaved * taken)
+    assert tiled_work(joined(*offsets), HEXAGON).vector == 0
+
+
 def test_arrays_and_numbers_agree():
     runs = made(CHIP)
     assert runs.predicted(CHIP) == pytest.approx(runs.seconds)
@@ -322,10 +353,21 @@ def test_a_format_may_have_a_start_of_its_own():
     assert found.start_s == pytest.approx({"fp16": 1e-3, "int8": 5e-4 * 2.0138}, rel=1e-3)
 
 
+@pytest.mark.parametrize("formats", [(), ("fp16",), ("fp16", "int8")])
 @pytest.mark.parametrize("models", [1, 3, 4, 12])
-def test_every_constant_has_one_scale(models):
-    names = [n for scale in scales_of(CHIP, models) for n in scale]
+def test_every_constant_has_one_scale(models, formats):
+    names = [n for scale in scales_of(CHIP, models, formats) for n in scale]
     assert sorted(names) == sorted(["start", "vector", "activation", "ahead", "fp16", "int8"])
+
+
+def test_one_model_in_two_formats_tells_the_rates_of_both():
+    """A chip whose fp16 is a third as fast beside its int8 as the class's."""
+    chip = msgspec.structs.replace(CHIP, macs_per_s={**CHIP.macs_per_s, "fp16": 0.3e12})
+    both = made(chip, 1)
+    found = fit(CHIP, both, scales_of(CHIP, 1, both.formats), pull=0.01)
+    assert found.macs_per_s["fp16"] == pytest.approx(0.3e12, rel=0.2)
+    assert found.macs_per_s["int8"] == pytest.approx(4e12, rel=0.2)
+    assert ("fp16",) not in scales_of(CHIP, 1, ("fp16",))
 
 
 @pytest.mark.parametrize("c", packaged().tiled, ids=lambda c: f"{c.runtime}-{c.device}")
@@ -359,16 +401,20 @@ def test_a_chip_with_the_cores_of_another_is_scaled_by_the_rate_of_a_core():
 
 
 @pytest.mark.parametrize(
-    ("device", "known", "runtime", "rate"),
-    [("rv1126", "rv1109", "rknn", 2.0 / 1.2), ("ax630c", "ax620q", "axera", 3.2 / 2.4)],
+    ("device", "known", "runtime", "rate", "stream"),
+    [
+        ("rv1126", "rv1109", "rknn", 2.0 / 1.2, None),
+        # AX620Q's weights come at its DRAM's 6.4 GB/s, so that AX630C's come at its own.
+        ("ax630c", "ax620q", "axera", 3.2 / 2.4, 10.664e9),
+    ],
 )
-def test_a_faster_clock_of_a_measured_core(device, known, runtime, rate):
-    """Both units of the core are faster, the memory is not, and the range is wider."""
+def test_a_faster_clock_of_a_measured_core(device, known, runtime, rate, stream):
+    """Both units of the core are faster, its port to the memory is not, and the range is wider."""
     sets = {(c.runtime, c.device): c for c in packaged().tiled}
     new, measured = sets[runtime, device], sets[runtime, known]
     assert new.macs_per_s["int8"] == pytest.approx(measured.macs_per_s["int8"] * rate, rel=1e-3)
     assert new.vector_per_s == pytest.approx(measured.vector_per_s * rate, rel=1e-3)
-    assert new.ahead_byte_per_s == measured.ahead_byte_per_s
+    assert new.ahead_byte_per_s == (stream or measured.ahead_byte_per_s)
     assert new.low < measured.low
     assert new.high > measured.high
     assert (new.rows, new.held_out, new.confidence) == (0, None, "low")

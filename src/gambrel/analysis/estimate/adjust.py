@@ -48,9 +48,9 @@ _CYCLES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     COMPUTE: ((), ("window", "depthwise", "linear", "finish"))
 }
 _STREAM: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    COMPUTE: (("window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s"), ()),
-    MEMORY: (("output_per_s", "switch_per_s"), ()),
-    LAUNCH: ((), ("frame_s", "norm_s", "move_s", "layer_s")),
+    COMPUTE: (("window_per_s", "point_per_s", "depthwise_per_s", "norm_per_s", "pool_per_s"), ()),
+    MEMORY: (("output_per_s", "passed_per_s", "switch_per_s"), ()),
+    LAUNCH: ((), ("frame_s", "norm_s", "move_s", "move_frame_s", "layer_s")),
 }
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 #: Kinds of work.
 WINDOW, POINT, DEPTHWISE, NORM, OUTPUT = "window", "point", "depthwise", "norm", "output"
+POOL: Final = "pool"
 #: Changes of layout of an attention that is spelled out as matmuls and a softmax.
 _OF_ATTENTION: Final = 4
 _ON_THE_WAY: Final = frozenset({"cat", "stack", "cast", "pad"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
+_JOINS: Final = frozenset({"cat", "stack"})
 
 
 class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +34,11 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
         totals: Kind of work → sum over the run.
         all_weights: Sum over the network.
         layers: Convolutions, linear layers and products of an attention in the network.
+        stages: These, poolings, joins and changes of resolution: what has a place of its own.
         norms: Norms and softmaxes that need a whole row.
         moves: Changes of layout and norms that need a whole map before anything can follow.
         frames: Frames in the run.
-        activations: Elements that the ops of one frame write.
+        passed: Elements of one frame's inputs and outputs.
         dtype: Number format; empty where there are several, or none.
     """
 
@@ -45,10 +48,11 @@ class StreamWork(msgspec.Struct, frozen=True, kw_only=True):
     totals: dict[str, float]
     all_weights: float
     layers: int
+    stages: int
     norms: int
     moves: int
     frames: float
-    activations: float
+    passed: float
     dtype: str
 
 
@@ -57,9 +61,6 @@ def stream_work(table: CostTable) -> StreamWork:
     views = [item.view for item in table.items]
     formats = {d for item in table.items for engine, d in item.cost.work if engine is Engine.MATRIX}
     frames = next((float(v.size("batch")) for v in views if v.kind == "convolution"), 1.0)
-    written = sum(
-        float(sum(t.elements for t in item.view.outputs)) * item.count for item in table.items
-    )
     items = tuple(_work(item) for item in table.items)
     counts = tuple(item.count for item in table.items)
     weights = tuple(_weights(view) for view in views)
@@ -74,10 +75,11 @@ def stream_work(table: CostTable) -> StreamWork:
         totals=totals,
         all_weights=sum(w * n for w, n in zip(weights, counts, strict=True)),
         layers=sum(_layers(item.view) * item.count for item in table.items),
+        stages=sum(_stages(item.view) * item.count for item in table.items),
         norms=sum(_is_norm(item.view) * item.count for item in table.items),
         moves=_moves(table.items),
         frames=frames,
-        activations=written / frames,
+        passed=_passed([place.view for place in table.places]) / frames,
         dtype=formats.pop() if len(formats) == 1 else "",
     )
 
@@ -93,7 +95,23 @@ def _work(item: Item) -> dict[str, float]:
         found[NORM] = float(view.size("elements"))
     elif view.kind in _LAYERS:
         found[OUTPUT] = float(sum(t.elements for t in view.outputs))
+    elif view.kind == "pooling":
+        found[POOL] = float(sum(t.elements for t in view.outputs))
     return found
+
+
+def _passed(views: Sequence[OpView]) -> float:
+    """Elements of the model's inputs, and of what no op reads."""
+    read = {t.storage for view in views for t in view.inputs}
+    results = sum(t.elements for v in views for t in v.outputs if t.storage not in read)
+    given = max((_given(view) for view in views), default=0.0)
+    return float(given + results)
+
+
+def _given(view: OpView) -> float:
+    """Elements of an input of the model; a slice of it beside others counts for itself."""
+    slices = {(t.storage, t.offset): t.elements for t in view.inputs if t.role == "input"}
+    return float(sum(slices.values()))
 
 
 def _kind(view: OpView) -> str:
@@ -106,6 +124,11 @@ def _kind(view: OpView) -> str:
 
 def _layers(view: OpView) -> int:
     return 3 if view.kind == "attention" else int(view.kind in _LAYERS)
+
+
+def _stages(view: OpView) -> int:
+    joins = view.kind == "copy" and view.attrs.get("function") in _JOINS
+    return _layers(view) + int(joins or view.kind in ("pooling", "interpolation"))
 
 
 def _is_norm(view: OpView) -> bool:

@@ -96,9 +96,13 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
         depthwise_per_s: Of one channel per group.
         norm_per_s: Elements of norms and softmaxes.
         output_per_s: Elements that layers write.
+        pool_per_s: Elements that poolings write.
         frame_s: Fixed time of a frame.
         held_weights: Weights that the chip holds at once.
-        held_activations: Elements of a frame that it holds at once.
+        held_stages: Layers, poolings and joins that it holds at once.
+        move_frame_s: Time that each change of layout adds to a frame where a network is cut.
+        passed_per_s: Elements of inputs and outputs of a frame where a network is cut; None: they
+            pass while the chip computes, as on chips that have no DRAM of their own.
         switch_per_s: Weights loaded when the next part of a network takes its place.
         norm_s: Time of a norm or softmax in such a change.
         move_s: Time of a change of layout in such a change.
@@ -121,9 +125,12 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
     depthwise_per_s: float
     norm_per_s: float
     output_per_s: float
+    pool_per_s: float
     frame_s: float
     held_weights: float
-    held_activations: float
+    held_stages: float
+    move_frame_s: float
+    passed_per_s: float | None
     switch_per_s: float
     norm_s: float
     move_s: float

@@ -7,7 +7,7 @@ ones count less (soft L1), and a weak pull to the start keeps what the rows do n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -53,20 +53,39 @@ MANY: Final = 12
 FEW_PULL: Final = 0.1
 
 
-def scales_of(start: TiledConstants, models: int) -> tuple[Scale, ...]:
-    """What so many different models can tell apart."""
+def scales_of(
+    start: TiledConstants, models: int, measured: Collection[str] = ()
+) -> tuple[Scale, ...]:
+    """What so many different models can tell apart.
+
+    Args:
+        start: Constants to scale.
+        models: Their number.
+        measured: Number formats in which they ran: fp16 beside another tells its own rate, which
+            is what chips of a class differ in most (8 bits are 3 to 8 times as fast on Qualcomm's).
+    """
     formats = tuple(start.macs_per_s)
     vector = ("vector",) if start.softmax_per_s is None else ("vector", "softmax")
     if models >= MANY:
         alone = tuple((f,) for f in formats)
         return (("start",), vector, ("activation",), ("ahead",), *alone)
+    apart = ("fp16",) if _tells_fp16(start, models, measured) else ()
+    others = (*vector, *(f for f in formats if f not in apart))
+    found: tuple[Scale, ...]
     if models < 2:
-        return (("start", *vector, "activation", "ahead", *formats),)
-    if models < 4:
-        return (("start", *vector, *formats), ("activation", "ahead"))
-    first = ("fp16",) if len(formats) > 1 and "fp16" in formats else ()
-    others = (*vector, *(f for f in formats if f not in first))
-    return tuple(filter(None, (("start",), first, others, ("activation", "ahead"))))
+        found = (("start", *others, "activation", "ahead"), apart)
+    elif models < 4:
+        found = (("start", *others), apart, ("activation", "ahead"))
+    else:
+        found = (("start",), apart, others, ("activation", "ahead"))
+    return tuple(filter(None, found))
+
+
+def _tells_fp16(start: TiledConstants, models: int, measured: Collection[str]) -> bool:
+    known = start.macs_per_s.keys()
+    if "fp16" not in known or len(known) < 2:
+        return False
+    return models >= 4 or {"fp16"} < set(measured)
 
 
 def pull_of(models: int) -> float:
@@ -116,6 +135,11 @@ class MeasuredRuns:
     def only(self, model: str) -> MeasuredRuns:
         """Those of one model."""
         return MeasuredRuns([m for m in self.measured if m.model == model])
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """Number formats in which they ran."""
+        return frozenset(self._formats)
 
     @property
     def models(self) -> tuple[str, ...]:

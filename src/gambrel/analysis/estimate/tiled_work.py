@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.dtypes import STORED_WEIGHT, width_bytes
-from gambrel.ops import OpView, cost
+from gambrel.ops import OpView, TensorView, cost
 from gambrel.ops.attention import visible_pairs
 from gambrel.ops.base import (
     Engine,
@@ -191,11 +191,37 @@ def tiled_work(item: Item, tiling: UnitTiling) -> TiledWork:
     return TiledWork(
         macs=macs,
         dtype=dtype,
-        vector=vector * width,
+        vector=vector * width + _taken_apart(view, tiling),
         softmax=SOFTMAX * _softmax_elements(view) * width,
         moved_bytes=0 if _passes(view) else moved,
         ahead_bytes=weights * STORED_WEIGHT.get(dtype, 1.0) + given,
     )
+
+
+def _taken_apart(view: OpView, tiling: UnitTiling) -> Size:
+    taken = tiling.interleaved and view.kind == "copy"
+    return tiling.interleaved * _interleaved(view) if taken else 0
+
+
+def _interleaved(view: OpView) -> Size:
+    """Elements of operands that slices with a step took out of the same rows of one tensor.
+
+    Such slices start within a row of each other. Neither parts of a tensor's channels do, nor
+    slices that step over whole rows.
+    """
+    starts: dict[int, list[TensorView]] = {}
+    for t in view.inputs:
+        starts.setdefault(t.storage, []).append(t)
+    return total(t.elements for same in starts.values() if _steps(same) for t in same)
+
+
+def _steps(slices: list[TensorView]) -> bool:
+    """Whether one of them starts within a row of the first."""
+    first, *others = slices
+    if not first.shape or any(isinstance(t.offset, str) for t in slices):
+        return False
+    gaps = (abs(t.offset - first.offset) for t in others)
+    return any(holds(gap > 0) and holds(gap < first.shape[-1]) for gap in gaps)
 
 
 def is_depthwise(view: OpView) -> bool:

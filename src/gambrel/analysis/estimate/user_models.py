@@ -193,7 +193,7 @@ def fit_chip(start: TiledConstants, measured: Sequence[MeasuredRun]) -> TiledCon
         raise InputError("no row is left to calibrate with.")
     runs = MeasuredRuns(measured)
     count = len(runs.models)
-    scales, pull = scales_of(start, count), pull_of(count)
+    scales, pull = scales_of(start, count, runs.formats), pull_of(count)
     found = fit(start, runs, scales, pull)
     ratios = left_out(start, runs, scales, pull) if count > 1 else ()
     low, high = range_of(ratios, count)
