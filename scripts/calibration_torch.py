@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from calibration_solver import least_squares
+from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.engine_forms import CACHE_BYTES_PER_CYCLE
 from gambrel.analysis.estimate.features import Rule, Task
 from gambrel.analysis.estimate.torchlib import rules
 from gambrel.analysis.evaluation import evaluate_table
@@ -33,6 +35,20 @@ BASE_S = 2e-6
 #: What a product alone waits for the library to choose its kernel, s. Of the seven GPUs whose
 #: products were measured one at a time, those on the fastest hosts wait 3 to 11 us.
 ALONE_S = 6e-6
+
+
+def of_engines() -> dict[str, float]:
+    """The start of a convolution and its tiles of 64 x 64, as TensorRT's runs on cards tell."""
+    c = next(e for e in packaged().engines if e.match == ("nvidia",)).constants
+    found = {
+        "start_cycles": c["launch"],
+        "step_cycles": c["step"],
+        "tile": c["compute"] * c["small"],
+        "gather_bytes": c["gather"] * CACHE_BYTES_PER_CYCLE,
+    }
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
 #: Constants before any fit, by form. Shares of data-sheet rates; lane cycles; seconds; bytes.
 START: dict[str, dict[str, float]] = {
     "torch_elementwise": {
@@ -64,7 +80,7 @@ START: dict[str, dict[str, float]] = {
         "winograd_4": 0.75, "fill_4": 20.0, "operands": 0.8, "transforms": 0.6, "weights": 0.5,
         "wave": 0.3, "small_regions": 0.0, "start_4_s": 20e-6, "start_s": 0.0,
         "energy_j": 0.0, "settle_s": 3e-3,
-        "start_cycles": 6540.0, "step_cycles": 40.0, "tile": 0.78, "tile_window": 0.53,
+        **of_engines(),
     },
     "torch_matmul": {
         "base_s": BASE_S, "ladder": 1.0, "compute": 0.77, "cap": 0.8, "memory": 0.93,

@@ -276,7 +276,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         "start_cycles": 0.0,  # those of NVIDIA's kernels say nothing of AMD's
         "step_cycles": 0.0,
         "tile": 0.0,
-        "tile_window": 0.0,
+        "gather_bytes": 0.0,
     }
     known = ops.machine(device)
     rows = [r for r in ops.rows(truth, "linear") if r.device == device]

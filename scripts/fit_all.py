@@ -26,6 +26,7 @@ def main() -> int:
     options = parser.parse_args()
     measured, truth = options.folder / "measured", options.folder / "truth"
     commands = (
+        ("fit_engines.py", str(options.folder)),  # first: PyTorch's convolutions take some of them
         ("fit_calibration.py", str(measured), "--truth", str(truth)),
         ("fit_reduce.py", str(measured)),
         ("fit_rocm.py",),
@@ -34,7 +35,6 @@ def main() -> int:
         ("fit_shares.py",),
         ("fit_cpu.py",),
         ("fit_cores.py", str(options.folder)),
-        ("fit_engines.py", str(options.folder)),
     )
     begin = time.monotonic()
     for name, *arguments in commands:

@@ -48,7 +48,7 @@ CARDS = (
 #: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
 PULL = 0.3
 #: Share of the held-out rows beyond each end of a range.
-TAIL = 0.04
+TAIL = 0.02
 #: Models from which on a number format has a range of its own.
 ENOUGH = 5
 #: How much wider a range is where neither the model nor the device was measured. Assumed.
@@ -255,7 +255,7 @@ def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:
     both = ratios + [r.seconds / t for r, t in zip(own, by_device, strict=True)]
     low, high = ends_of(ratios, TAIL)
     errors = [abs(1 / r - 1) for r in ratios]
-    far = ends_of(both, TAIL / 2)
+    far = ends_of(both, TAIL)
     ranges = by_format(own, ratios)
     # A device that was not measured is not surer than one that was.
     lows, highs = zip(far, *ranges.values(), strict=True)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 import gambrel
 from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.estimate.constants import packaged
+from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.torchlib import (
@@ -218,7 +219,7 @@ def test_pooling_counts_taps():
 CONV = {
     "start_cycles": 0.0,
     "tile": 0.0,
-    "tile_window": 0.0,
+    "gather_bytes": 0.0,
     "step_cycles": 0.0,
     "base_s": 0.0,
     "engine": 0.5,
@@ -308,9 +309,9 @@ class TestConvolutions:
         walk = (6540 + 40 * 64 * 9 * 4 / 64) / 1e9
         found = self.seconds(view, start_cycles=6540.0, step_cycles=40.0)
         assert found == pytest.approx(walk)
-        # And a tile of 64 x 64 at half the peak of its unit.
-        tile = 2 * 64 * 64 * 64 * 9 / (self.PEAK / TOY.units / 2)
-        shares = {"tile": 0.8, "tile_window": 0.5}
+        # And a tile of 64 x 64 at half the peak of its unit, which gathers 32 bytes a cycle.
+        tile = 2 * 64 * 64 * 64 * 9 / (self.PEAK / TOY.units / 2) + 64 * 64 * 9 * 4 / 32e9
+        shares = {"tile": 0.5, "gather_bytes": 32.0}
         found = self.seconds(view, start_cycles=6540.0, step_cycles=40.0, **shares)
         assert found == pytest.approx(walk + tile)
         assert self.seconds(view) < walk  # AMD's GPUs, of which neither is known
@@ -670,27 +671,42 @@ def test_convolutions_in_16_bits_are_never_sure():
 
 
 def test_the_least_of_a_convolution_is_that_of_tensorrt():
-    """A tile of 64 x 64 walks over 3 x 3 x 256 values in 16 bits; cycles, by both constants.
-
-    PyTorch's are those that TensorRT's runs gave before windows were read tap by tap.
-    """
+    """Copies in every set of constants, of the ``engines`` section that was fitted."""
     engine = next(e for e in packaged().engines if e.match == ("nvidia",)).constants
     sets = [s.constants for s in packaged().sets if s.form == "torch_convolution"]
     walked = [c for c in sets if c["start_cycles"]]
     assert len(walked) > 5
-    # Every copy is of one fit, that of 2026-11-24; `share` of the products is 0.948 x 0.82, of
-    # those that gather a window 0.682 of it.
-    fitted = {"start_cycles": 6540, "step_cycles": 40.2, "tile": 0.778, "tile_window": 0.530}
     for c in walked:
-        assert {name: c[name] for name in fitted} == pytest.approx(fitted, rel=0.01)
-    products, steps = 2 * 64 * 64 * 2304, 2304 * 2 / 64
-    gathered = 64 * 2304 * 2 / (64 * engine["gather"])
-    for flops_a_cycle in (1024, 2048, 4096):  # a unit of T4, A100, H100
-        share = engine["compute"] * engine["small"]
-        own = (
-            engine["launch"] + engine["step"] * steps + products / flops_a_cycle / share + gathered
-        )
-        for c in walked:
-            other = c["start_cycles"] + c["step_cycles"] * steps
-            other += products / flops_a_cycle / c["tile_window"]
-            assert other == pytest.approx(own, rel=0.25)
+        assert c["start_cycles"] == pytest.approx(engine["launch"], rel=0.01)
+        assert c["step_cycles"] == pytest.approx(engine["step"], rel=0.01)
+        assert c["tile"] == pytest.approx(engine["compute"] * engine["small"], rel=0.01)
+        assert c["gather_bytes"] == pytest.approx(engine["gather"] * 64, rel=0.01)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("flops_a_cycle", [1024, 2048, 4096])  # a unit of T4, A100, H100
+def test_a_single_tile_takes_as_long_as_under_tensorrt(kernel, flops_a_cycle):
+    """8 x 8 positions and 64 channels of 256 x 3 x 3 values in 16 bits, by both constants."""
+    engine = next(e for e in packaged().engines if e.match == ("nvidia",)).constants
+    depth, peak = 256.0 * kernel**2, flops_a_cycle * TOY.clock_hz * TOY.units
+    one = {
+        "rows": 64.0, "columns": 64.0, "depth": depth, "copies": 1.0, "step_bytes": 2 * depth,
+        "windowed": float(kernel > 1),
+    }  # fmt: skip
+    empty = dict.fromkeys(
+        ("attention", "finished", "taps", "elements", "weight_bytes", "inner_bytes", "functions",
+         "function_bytes"), 0.0,
+    )  # fmt: skip
+    machine = EngineMachine(
+        units=TOY.units, clock_hz=TOY.clock_hz, byte_per_s=1e12, cache_bytes=0.0,
+        lanes_per_s=1e13, tdp_w=0.0, flop_j=0.0, byte_j=0.0,
+    )  # fmt: skip
+    work = {name: np.array([value]) for name, value in (empty | one).items()}
+    own = kernel_times(engine, machine, work, peak, 1.0).whole[0]
+    view = convolved(1, 256, 64, 8, kernel)
+    view = replace(view, inputs=tuple(replace(t, dtype="fp16") for t in view.inputs))
+    half = {"half": 1.0, "half_grouped": 1.0, "few": 1.0, "energy_j": 0.0, "relay": 1e6}
+    for c in (s.constants for s in packaged().sets if s.form == "torch_convolution"):
+        if c["start_cycles"]:
+            found = convolutions.convolution(CONV | c | half, TOY, task(view, peak))
+            assert found == pytest.approx(own, rel=0.01)

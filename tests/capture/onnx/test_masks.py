@@ -138,3 +138,23 @@ def test_other_masks_leave_all_pairs(tmp_path, name):
     op, flops = only(attention(tmp_path, [], stored, join="seen", inputs=inputs))
     assert not op.attrs["causal"]
     assert flops == FULL
+
+
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_bias_is_read_whatever_its_sign(tmp_path, sign, hides):
+    """Relative positions add to scores; ALiBi takes from them, under a triangle."""
+    bias = sign * np.random.default_rng(0).random((1, HEADS, TOKENS, TOKENS)).astype(np.float32)
+    if hides:
+        bias = np.where(TRIANGLE, bias, -np.inf).astype(np.float32)
+    op, flops = only(attention(tmp_path, [], [given("mask", bias, np.float32)]))
+    assert op.attrs["mask"]
+    assert op.attrs["causal"] is hides
+    assert flops == (CAUSAL if hides else FULL)
+
+
+def test_the_same_number_everywhere_changes_nothing(tmp_path):
+    same = np.full((1, 1, TOKENS, TOKENS), 3.0, np.float32)
+    op, flops = only(attention(tmp_path, [], [given("mask", same, np.float32)]))
+    assert not op.attrs["mask"]
+    assert flops == FULL

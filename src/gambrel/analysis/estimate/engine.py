@@ -16,6 +16,7 @@ from gambrel.analysis.estimate.engine_forms import (
     EngineMachine,
     KernelTimes,
     kernel_times,
+    overlapped,
     whole_run,
 )
 from gambrel.analysis.estimate.engine_work import EngineTable
@@ -24,7 +25,7 @@ from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device, Fact
 from gambrel.device.roofs import main_memory, resolve
-from gambrel.ops.base import Size, real, root, where
+from gambrel.ops.base import Size, real, where
 from gambrel.runtimes import matches
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _limiters(times: KernelTimes) -> tuple[Limiter, ...]:
 
 def _limiter(parts: tuple[float, float, float]) -> Limiter:
     launch, compute, memory = parts
-    if launch > root(compute * compute + memory * memory):
+    if launch > overlapped(compute, memory):
         return Limiter.LAUNCHES
     return Limiter.COMPUTE if compute >= memory else Limiter.MEMORY
 

@@ -2,7 +2,7 @@
 
 A kernel takes
 
-    t = launch + step · K + sqrt((C + V)² + max(D, L)²)
+    t = launch + step · K + ((C + V)⁴ + max(D, L)⁴)^(1/4)
 
 C: tiles of 128 x 128, 64 x 64 or 256 x 32 in waves over the units, at a share of the peak; where a
 convolution gathers its operand through a window, each tap is read from the last cache anew, at so
@@ -96,29 +96,54 @@ def kernel_times(
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
-    launch = (starts * c["launch"] + c["step"] * w["step_bytes"] / STEP_BYTES) / m.clock_hz
+    cycles = starts * c["launch"] + c["step"] * w["step_bytes"] / STEP_BYTES
+    launch = cycles / m.clock_hz
     flops = 2 * w["rows"] * w["columns"] * w["depth"] * w["copies"]
     return KernelTimes(
         launch=launch,
         compute=compute,
         memory=memory,
-        whole=launch + root(compute * compute + memory * memory),
+        whole=launch + overlapped(compute, memory),
         energy_j=flops * energy * m.flop_j + left * m.byte_j,
     )
 
 
+def one_tile(
+    tall: Size, wide: Size, depth: Size, flop_per_s: Size, gathered_bytes: Size, byte_per_s: Size
+) -> Size:
+    """Seconds of a tile on its unit, for TensorRT's kernels and for those of cuDNN.
+
+    Args:
+        tall: Rows: positions of a convolution's result.
+        wide: Columns: its channels.
+        depth: Values along the reduction.
+        flop_per_s: That the unit attains.
+        gathered_bytes: Of a row of the operand that is gathered through a window; 0 without one.
+        byte_per_s: That the unit takes from the last cache; the products wait for them.
+    """
+    products = roofline.seconds(2 * tall * wide * depth, flop_per_s)
+    return products + roofline.seconds(tall * gathered_bytes, byte_per_s)
+
+
+def overlapped(a: Size, b: Size) -> Size:
+    """The 4-norm: somewhat more than the larger."""
+    squares = a * a, b * b
+    return root(root(squares[0] * squares[0] + squares[1] * squares[1]))
+
+
 def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size) -> Size:
     """Seconds of the products; an attention walks over its keys with one tile of queries."""
-    rate = peak * where(w["attention"] > 0, c["attention"], c["compute"])
+    rate = peak * where(w["attention"] > 0, c["attention"], c["compute"]) / m.units
+    gather = c["gather"] * CACHE_BYTES_PER_CYCLE * m.clock_hz
+    gathered_bytes = where(w["windowed"] > 0, w["step_bytes"], 0.0)
     best: Size = None
     for tall, wide, share in TILES:
         across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / wide))
         width = where(w["attention"] > 0, w["columns"], float(wide))
         filled = w["copies"] * ceil(w["rows"] / tall) * across / m.units
         waves = maximum(filled + c["wave"] * (ceil(filled) - filled), 1.0)
-        products = 2 * tall * width * w["depth"] * m.units / (rate * c.get(share, 1.0))
-        gathered = tall * w["step_bytes"] / (c["gather"] * CACHE_BYTES_PER_CYCLE * m.clock_hz)
-        seconds = waves * (products + where(w["windowed"] > 0, gathered, 0.0))
+        unit = rate * c.get(share, 1.0)
+        seconds = waves * one_tile(tall, width, w["depth"], unit, gathered_bytes, gather)
         best = seconds if best is None else minimum(best, seconds)
     return where(w["copies"] > 0, best, 0.0)
 

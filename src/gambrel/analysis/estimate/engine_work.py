@@ -7,6 +7,7 @@ elements that the vector units finish, and bytes, of which some may stay in the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -150,7 +151,7 @@ class EngineTable:
 
 def engine_table(table: CostTable) -> EngineTable:
     """What a table asks of an engine."""
-    groups = [([table.items[i] for i in group], group) for group in groups_of(table)]
+    groups = [([table.items[i] for i in group], group) for group in _grouped(table)]
     straight = frozenset(t.storage for items, _ in groups for t in _strided(items))
     kernels = tuple(
         kernel for items, group in groups if (kernel := _kernel(items, group, straight)) is not None
@@ -164,6 +165,40 @@ def engine_table(table: CostTable) -> EngineTable:
         formats=largest_first(flops),
         described=not any(item.view.kind in OTHERS for item in table.items),
     )
+
+
+def _grouped(table: CostTable) -> list[tuple[int, ...]]:
+    """Groups of items; a norm takes in what alone reads its result, element by element.
+
+    TensorRT runs them in one kernel (its layers of norms are compiled with what is around them,
+    its plugins take the activation as an argument). Where statistics and their use are loops of
+    their own, as in instance norms, the fusion leaves them apart.
+    """
+    groups = groups_of(table)
+    norms = {
+        t.storage: n for n, group in enumerate(groups) for t in _normed(table.items[group[-1]].view)
+    }
+    readers: dict[int, set[int | None]] = defaultdict(set)
+    for place in table.places:
+        for t in place.view.inputs:
+            readers[t.storage].add(place.item)
+    found = list(groups)
+    for n, group in enumerate(groups):
+        views = [table.items[i].view for i in group]
+        given = {t.storage for view in views for t in view.inputs} & norms.keys()
+        if len(given) != 1 or any(view.kind != "elementwise" for view in views):
+            continue
+        (storage,) = given
+        norm = norms[storage]
+        alike = table.items[groups[norm][0]].count == table.items[group[0]].count
+        if alike and readers[storage] <= set(group):
+            found[norm], found[n] = (*found[norm], *group), ()
+    return [group for group in found if group]
+
+
+def _normed(view: OpView) -> tuple[TensorView, ...]:
+    """The result of a norm; none of other ops."""
+    return view.outputs[:1] if view.kind == "normalization" else ()
 
 
 def _kernel(

@@ -18,8 +18,9 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel import roofline
+from gambrel.analysis.estimate.engine_forms import STEP_BYTES, one_tile
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.forms import Constants, Machine, ceil
 from gambrel.analysis.estimate.torchlib.lanes import has_winograd, on_lanes
 from gambrel.analysis.estimate.torchlib.products import sustained
 from gambrel.analysis.estimate.torchlib.streams import streamed
@@ -29,14 +30,13 @@ from gambrel.ops import OpView
 from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
 
-#: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty.
-_TILE: Final = 64
-#: A tile walks so many bytes along the reduction in ``step_cycles``, however few tiles there are,
-#: and its unit multiplies at the share ``tile`` of its peak (``tile_window`` with several taps);
+#: Tiles of the implicit GEMM are this wide; fewer channels leave a part of them empty. However few
+#: there are, one walks along the reduction (``step_cycles``), its unit multiplies at the share
+#: ``tile`` of its peak and, through a window, takes ``gather_bytes`` a cycle from the last cache;
 #: ``start_cycles`` go before and after. All are what TensorRT's kernels take on NVIDIA's GPUs (the
 #: ``engines`` of constants.json), which it chooses by timing: cuDNN's are no faster, and measured
 #: convolutions of PyTorch are too large to show any. AMD's GPUs have none of them.
-_STEP_BYTES: Final = 64
+_TILE: Final = 64
 #: Up to so many input channels (colours), convolutions run on the vector units.
 _FEW: Final = 4
 
@@ -164,14 +164,21 @@ def _filled(outputs: Size, inputs: Size, view: OpView) -> Size:
 def _walk(c: Constants, machine: Machine, task: Task) -> Size:
     """The least of a kernel: its start, and one tile along the reduction."""
     view = task.view
-    depth = view.size("in_channels") / view.size("groups", 1) * product(view.size("kernel"))
-    steps = depth * width_bytes(view.operand_dtype(2)) / _STEP_BYTES
+    taps, width = product(view.size("kernel")), width_bytes(view.operand_dtype(2))
+    inputs = view.size("in_channels") / view.size("groups", 1)
+    steps = ceil(inputs * taps * width / STEP_BYTES)
     walk = (c["start_cycles"] + c["step_cycles"] * steps) / machine.clock_hz
-    share = c["tile"] if _is_pointwise(view) else c["tile_window"]
-    if not share:
+    if not c["tile"]:
         return walk
-    unit = roofline.ratio(task.matrix_peak, machine.units)
-    return walk + roofline.seconds(2 * _TILE * _TILE * depth, share * unit)
+    step_bytes = steps * STEP_BYTES
+    return walk + one_tile(
+        _TILE,
+        _TILE,
+        step_bytes / width,
+        c["tile"] * roofline.ratio(task.matrix_peak, machine.units),
+        where(taps > 1, step_bytes, 0.0),
+        c["gather_bytes"] * machine.clock_hz,
+    )
 
 
 def _images(task: Task) -> tuple[Size, Size]:

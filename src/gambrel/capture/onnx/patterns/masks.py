@@ -12,6 +12,9 @@ from gambrel.capture.onnx.edges import Edge, Step
 from gambrel.capture.onnx.folding import fold
 from gambrel.capture.onnx.patterns.flow import Flow
 
+#: What is added to a score to hide it is this or less: e^-1000 is nothing in any number format. The
+#: largest that models write is the -10,000 of the first BERT.
+HIDDEN: Final = -1000.0
 #: Elements of the largest mask that is evaluated: 4,096 tokens.
 _MAX_ELEMENTS: Final = 2**24
 #: Steps from a mask back to what it is made of.
@@ -63,8 +66,7 @@ class Masks:
         """The attributes of one mask, and whether they say all about it."""
         value = self._value(mask, depth)
         if value is not None:
-            band = _band((~value if hides else value) if value.dtype.kind == "b" else value >= 0)
-            return None if band is None else (band, True)
+            return _known(~value if hides and value.dtype.kind == "b" else value)
         step = self._flow.maker.get(mask)
         if step is None or depth > _MAX_DEPTH:
             return None
@@ -144,6 +146,20 @@ def _hides_where_true(step: Step, hides: bool) -> bool | None:
 def _same_elements(step: Step) -> bool:
     """Whether a change of form repeats nothing."""
     return step.op != "Expand" or step.x().numel == step.out.numel
+
+
+def _known(value: Any) -> tuple[dict[str, Any], bool] | None:
+    """The attributes of a mask of known elements, and whether they say all about it.
+
+    A bias that hides nothing has to be read like any other operand, unless it is the same
+    everywhere, which a softmax takes out again.
+    """
+    seen = value if value.dtype.kind == "b" else value > HIDDEN
+    band = _band(seen)
+    if band is None:
+        return None
+    added = value[seen]
+    return band, seen is value or not added.size or bool((added == added.flat[0]).all())
 
 
 def _band(seen: Any) -> dict[str, Any] | None:
