@@ -18,6 +18,7 @@ from calibration_rows import FORMS, Form, Rows, load  # noqa: E402
 from common import report  # noqa: E402
 from gambrel.analysis.estimate import Set, packaged  # noqa: E402
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE  # noqa: E402
+from gambrel.analysis.estimate.shown import level_of, misses  # noqa: E402
 
 SAMPLE = ROOT / "benchmarks/data/kernels"
 #: A bound that is beaten by less is within the scatter of the measurements.
@@ -142,7 +143,9 @@ def line(
         width.append(top / low)
         plain.append(part["bound"] / part["seconds"])
         long.append(predicted > 2e-5)
-        high.append((top / low <= np.array(WIDE)[bins]) & (s.confidence in ("", "high")))
+        sure = (s.confidence or level_of(s.held_out)) == "high"
+        shown = np.array([m is None for m in misses(s.held_out) or [None] * len(WIDE)])
+        high.append((top / low <= np.array(WIDE)[bins]) & sure & shown[bins])
     error = np.abs(np.concatenate(ratio) - 1)
     bound = np.concatenate(plain)
     slower = bound < 1 / SLACK
