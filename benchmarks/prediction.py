@@ -61,9 +61,11 @@ CERTAIN: list[tuple[np.ndarray, np.ndarray]] = []
 NOTES = (
     "Facts extracted from ai-dynamo/aiconfigurator (commit 095f58a5, 2026-08-21), Apache-2.0, "
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.",
-    "constants: a name is that framework's constants on its own rows. `any` is what is used when "
-    "none is named, scored on the rows of all: fitted to the kernels of all, or the constants of "
-    "the framework in brackets, with a range that covers the others.",
+    "constants: a name is that framework's constants on its own rows. `any` serves runtimes whose "
+    "own kernels were not measured (PyTorch, ONNX Runtime; an engine, in a format that its rows "
+    "lack), scored on the rows of all: fitted to the kernels of all, or the constants of the "
+    "framework in brackets, with a range that covers the others. Language models on data-center "
+    "GPUs take vLLM's unless another runtime is named.",
     "without L2: MAPE without the rows that are faster than the bandwidth of the memory allows, "
     "because the L2 kept their bytes from one replay to the next; no expected time is below the "
     "bound.",
