@@ -34,6 +34,9 @@ ENERGY_J = {
 PRODUCT_J = ENERGY_J | {"t4": 18.3e-12, "p100-pcie-16gb": 19.4e-12}
 #: Last caches of Pascal that rows which tiles share may take before each tile reads its own.
 REACH = 6.0
+#: Tiles of 64 x 128 a unit that the library splits products for: Turing's grids hold several
+#: waves of pieces, those of the HBM cards no more than fill the units.
+SPLITS = {"t4": 5.0, "v100-pcie-32gb": 0.5, "a100-pcie-40gb": 0.5}
 EDGES = (2e-5, 2e-4, 2e-3)
 FOLDS = 6
 #: Rows that a range of its own needs.
@@ -182,13 +185,12 @@ def _product_start(file: str, device: str) -> dict[str, float]:
     rows, columns = (0.0, 0.0) if linear else BATCH_TILES.get(device, (0.0, 0.0))
     pascal = linear and device in ("p100-pcie-16gb", "p4-8gb")
     channels = CHANNELS_BYTES.get(device, 0.0) if linear else 0.0
-    compute = 0.8 if (file, device) in ops.HELD else 0.9
     return {
-        "ladder": 0.0, "compute": compute, "wave": 0.4, "occupancy": 0.5, "k_fill": 20.0,
-        "edge": 0.15, "memory": 0.6, "store": 0.6, "start_s": 10e-6,
+        "ladder": 0.0, "compute": 0.9, "wave": 0.4, "occupancy": 0.3 if linear else 0.5,
+        "k_fill": 20.0, "edge": 0.15, "memory": 0.6, "store": 0.6, "start_s": 10e-6,
         "rows": rows, "columns": columns, "maxwell": float(pascal),
-        "splits": 1.5 * linear, "k_split": 256.0,
-        "reach": REACH * pascal, "reach_power": 0.35 * pascal,
+        "splits": SPLITS.get(device, 1.5) * linear, "k_split": 256.0,
+        "reach": REACH * pascal, "reach_power": 0.35 * pascal, "drift": 2.0 * pascal,
         "channels_bytes": channels, "one_channel": 2.5 if channels else 1.0,
         "energy_j": PRODUCT_J.get(device, 0.0), "settle_s": 2e-3,
     }  # fmt: skip

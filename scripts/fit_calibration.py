@@ -28,6 +28,9 @@ import numpy as np
 from calibration_rows import DEVICES, FORMS, Form, Formats, Rows, load
 from calibration_slower import mark
 from calibration_table import machine
+from gambrel.analysis.estimate.constants import WIDE
+from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.shown import misses
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
@@ -37,6 +40,9 @@ EDGES = (2e-5, 2e-4, 2e-3)
 FEW = 40
 #: Share of the measurements beyond either end of a range.
 TAIL = 0.045
+BINS = range(len(EDGES) + 1)
+#: Held-out rows of a bin that say whether its range holds.
+FEWEST = 10
 #: A set with a larger held-out error on the kernels that it describes is not shipped: another
 #: format or stack serves better.
 POOREST = 0.35
@@ -390,7 +396,7 @@ def scores(
     lo, hi = np.array(low)[bins], np.array(high)[bins]
     by_stack = {s: round(float(error[test["stack"] == s].mean()), 4) for s in test.stacks()}
     long = predicted > 2e-5
-    return {
+    found: dict[str, Any] = {
         "points": len(test),
         "mape": round(float(error.mean()), 4),
         "median": round(float(np.median(error)), 4),
@@ -398,6 +404,15 @@ def scores(
         "width": round(float(np.median((hi / lo)[long])), 3) if long.any() else None,
         "by_framework": by_stack,
     }
+    inside, narrow = (ratio >= lo) & (ratio <= hi), np.array(high) / np.array(low) <= np.array(WIDE)
+    shares = tuple(_share_inside(inside, (bins == i) & narrow[i]) for i in BINS)
+    held = HeldOut(**found, inside_by_bin=shares)
+    return found | ({"inside_by_bin": list(shares)} if any(misses(held)) else {})
+
+
+def _share_inside(inside: Any, near: Any) -> float | None:
+    """Of the rows of one bin; None where they are too few to tell."""
+    return round(float(inside[near].mean()), 2) if near.sum() >= FEWEST else None
 
 
 def table(sets: list[dict[str, Any]]) -> list[str]:

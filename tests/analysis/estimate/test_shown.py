@@ -38,6 +38,24 @@ def test_a_set_with_poor_held_out_errors_is_never_high() -> None:
         assert chosen.confidence == level
 
 
+def test_a_range_that_missed_held_out_rows_in_one_bin_is_not_high_there() -> None:
+    base, device = packaged(), load("h100-sxm5-80gb")
+    kin = kin_of(device, base)
+    assert kin is not None
+    held = msgspec.structs.replace(GOOD, inside_by_bin=(0.84, 0.86, None, 0.95))
+    ends = {"low": (0.8,) * 4, "high": (1.1,) * 4, "held_out": held, "confidence": ""}
+    sets = tuple(
+        msgspec.structs.replace(s, **ends)
+        for s in base.sets
+        if (s.form, s.device, s.framework) == ("matmul", device.id, "vllm")
+    )
+    known = msgspec.structs.replace(base, sets=sets)
+    chosen = choose("matmul", "bf16", device, kin, known, "vllm")
+    assert chosen is not None
+    assert [chosen.judge(i)[0] for i in range(4)] == ["medium", "high", "high", "high"]
+    assert chosen.judge(0)[1].endswith("84% of those held out lay inside the range")
+
+
 def test_every_kind_of_constants_has_its_lines() -> None:
     base = packaged()
     assert {s.what for s in shown_of(("vllm", "any"), base)} >= {"matmul", "attention"}

@@ -408,6 +408,7 @@ PRODUCT = {
     "settle_s": 1e-3,
     "reach": 0.0,
     "reach_power": 0.0,
+    "drift": 1.0,
     "channels_bytes": 0.0,
     "one_channel": 1.0,
 }
@@ -453,11 +454,21 @@ class TestProducts:
 
     def test_rows_far_apart_take_longer(self):
         # 1,000 rows of 40 kB beside each other are 4 times as large as five caches of 2 MB.
-        far = PRODUCT | {"reach": 5.0, "reach_power": 0.5}
+        far = PRODUCT | {"reach": 5.0, "reach_power": 0.5, "drift": 1e-3}
         toy = replace(TOY, cache_bytes=2e6)
         view = views.matmul(1000, 1000, 10_000, dtype="fp32")
         plain = products.matmul(PRODUCT, toy, task(view))
-        assert products.matmul(far, toy, task(view)) == pytest.approx(2 * plain)
+        assert products.matmul(far, toy, task(view)) == pytest.approx(2 * plain, rel=1e-4)
+
+    def test_blocks_that_start_together_read_the_same_rows_together(self):
+        # 128 blocks on 100 units: 1.28 of 4 that a unit holds, so that 0.32 waves show half of it.
+        far = PRODUCT | {"reach": 5.0, "reach_power": 0.5, "drift": 0.32}
+        toy = replace(TOY, cache_bytes=2e6)
+        view = views.matmul(1000, 1000, 10_000, dtype="fp32")
+        plain = products.matmul(PRODUCT, toy, task(view))
+        assert products.matmul(far, toy, task(view)) == pytest.approx(1.5 * plain)
+        together = far | {"drift": 1e3}
+        assert products.matmul(together, toy, task(view)) == pytest.approx(plain, rel=1e-6)
 
     def test_operands_are_read_again_unless_the_cache_keeps_them(self):
         # 256 rows of tiles of 64 x 128, 256 across; 400 of them run together, of 1.56 rows. The
@@ -481,6 +492,23 @@ class TestProducts:
         # 128 rows: as many of either, and the library has the faster ones.
         twice = views.matmul(128, 6400, 10_000, dtype="fp32")
         assert products.matmul(pascal, TOY, task(twice)) == pytest.approx(2 * tile, rel=1e-6)
+
+    def test_pascal_splits_products_until_units_hold_as_many_blocks_as_they_can(self):
+        pascal = PRODUCT | {"rows": 0.0, "columns": 0.0, "maxwell": 1.0, "splits": 1.0}
+        # 100 tiles of 128 x 32, of which 100 units hold 400: four pieces, each 2,500 steps long.
+        view = views.matmul(1280, 320, 10_000, dtype="fp32")
+        found = products.matmul(pascal | {"wave": 1.0}, TOY, task(view))
+        assert found == pytest.approx(4 * 2 * 4096 * 2500 / 0.2e12, rel=1e-6)
+
+    def test_units_of_64_lanes_take_64_x_64_less_often(self):
+        pascal = PRODUCT | {"rows": 0.0, "columns": 0.0, "maxwell": 1.0, "edge": 1.0, "wave": 1.0}
+        # A unit gets 101 tiles of 64 x 64, or 102 of 128 x 32.
+        view = views.matmul(64 * 101, 64 * 100, 1000, dtype="fp32")
+        few = replace(TOY, vector_flop_per_s=100 * 1e9 * 2 * 64)
+        many = replace(TOY, vector_flop_per_s=100 * 1e9 * 2 * 128)
+        tile = 2 * 4096 * 1000 / 0.2e12
+        assert products.matmul(pascal, few, task(view)) == pytest.approx(102 * tile, rel=1e-6)
+        assert products.matmul(pascal, many, task(view)) == pytest.approx(202 * tile, rel=1e-6)
 
     def test_long_products_fall_to_the_clock_that_the_cooling_sustains(self):
         hot = PRODUCT | {"energy_j": 7.8e-12}  # 78 W sustain 10 TFLOP/s, half of the peak

@@ -15,6 +15,8 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
         inside: Share of the measured times inside the range.
         width: Median of high / low above 20 µs; None without such points.
         by_framework: MAPE of each framework.
+        inside_by_bin: The share inside of each bin of predicted times whose range is narrow; None
+            for bins of few measurements, empty where none is too small or it was not kept.
     """
 
     points: int
@@ -23,3 +25,4 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
     inside: float
     width: float | None
     by_framework: dict[str, float]
+    inside_by_bin: tuple[float | None, ...] = ()

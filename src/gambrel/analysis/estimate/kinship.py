@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.estimate.constants import WIDE, Calibration, Kin, Set
-from gambrel.analysis.estimate.shown import level_of
+from gambrel.analysis.estimate.shown import level_of, misses
 from gambrel.device.model import Device
 
 LEVELS: Final = ("high", "medium", "low")
@@ -48,6 +48,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why.
         caution: What a reader must know of the kernels measured; empty where nothing.
         caution_from: Only of kernels whose start takes this share of their time.
+        misses: Share of held-out rows inside the range in bins where it is too small; None in the
+            others.
     """
 
     constants: dict[str, float]
@@ -57,6 +59,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     caution: str = ""
     caution_from: float = 0.0
+    misses: tuple[float | None, ...] = ()
 
     def caution_for(self, launch_share: float) -> str:
         """What a reader must know of a kernel whose start takes this share of it."""
@@ -65,9 +68,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def judge(self, bin_: int) -> tuple[str, str]:
         """Confidence and reason in a bin of times: measured ones that differ are no certainty."""
         spread = self.high[bin_] / self.low[bin_]
-        if self.confidence != "high" or spread <= WIDE[bin_]:
+        if self.confidence != "high":
             return self.confidence, self.reason
-        return "medium", f"{self.reason}; measured times differ by a factor of {spread:.1f}"
+        if spread > WIDE[bin_]:
+            return "medium", f"{self.reason}; measured times differ by a factor of {spread:.1f}"
+        inside = self.misses[bin_] if self.misses else None
+        if inside is None:
+            return "high", self.reason
+        return "medium", f"{self.reason}; {inside:.0%} of those held out lay inside the range"
 
 
 def kin_of(device: Device, calibration: Calibration) -> Kin | None:
@@ -222,6 +230,7 @@ def _carried(s: Set, device: str, kin: Kin, own_format: bool, framework: str) ->
         high=high,
         confidence=confidence,
         reason=reason,
+        misses=misses(s.held_out),
     )
 
 

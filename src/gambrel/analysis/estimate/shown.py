@@ -19,6 +19,8 @@ from gambrel.analysis.estimate.held_out import HeldOut
 #: sets of some hundred rows; few rows scatter more.
 _INSIDE: Final = 0.8
 _ERROR: Final = 0.25
+#: The same of the rows in one bin of times, whose range is its own.
+_INSIDE_BIN: Final = 0.85
 #: Median width of the range (high / low) from which on it says little: fallback kernels.
 _LOOSE: Final = 5.0
 #: Range of shares: from the 5th to the 95th percentile of the runs that were left out.
@@ -50,6 +52,12 @@ class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
 def shows(held_out: HeldOut) -> bool:
     """Whether held-out rows bear out a high confidence."""
     return held_out.inside >= _INSIDE and held_out.mape <= _ERROR
+
+
+def misses(held_out: HeldOut | None) -> tuple[float | None, ...]:
+    """Share inside the range in the bins of times in which it is too small; None in the others."""
+    shares = () if held_out is None else held_out.inside_by_bin
+    return tuple(s if s is not None and s < _INSIDE_BIN else None for s in shares)
 
 
 def level_of(held_out: HeldOut | None) -> str:

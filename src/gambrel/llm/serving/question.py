@@ -191,7 +191,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         host_cache_bytes: Host memory that keeps cached prefixes, of a replica; None: they stay on
             the devices.
         offline: Whether requests are handed over in the engine's own process and answers as a
-            whole: no front end, and no host time for each request of a step.
+            whole: no front end.
 
     Raises:
         InputError: A share outside of 0 to 1, or no token.

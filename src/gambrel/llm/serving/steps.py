@@ -150,7 +150,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def request_host_s(self) -> float:
         """Host time of a step for each request in it; none beside a host time that was asked."""
-        if self.engine.host_s is not None or self.service is None or self.engine.offline:
+        if self.engine.host_s is not None or self.service is None:
             return 0.0
         return self.service.request_s
 

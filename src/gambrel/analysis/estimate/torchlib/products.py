@@ -38,6 +38,14 @@ _KEPT: Final = 0.5
 _USUAL_CACHE: Final = 4e6
 #: Rows of an operand that blocks which run at the same time reach, at most.
 _NEAR: Final = 2000
+#: Blocks of 256 threads that a unit of Maxwell and Pascal holds: those of a wave.
+_HELD: Final = 4
+#: What their library takes a tile of 64 x 64 to cost, relative to 128 x 32, on units of 64 lanes
+#: and on those of 128: by the kernels' names in the rows of P100 and P4, which they tell right in
+#: four of five products that are not split.
+_SQUARE: Final = (1.03, 1.001)
+#: fp32 lanes of a unit between those.
+_LANES: Final = 96
 #: Blocks per unit below which the next smaller tile is taken.
 _ENOUGH: Final = 0.9
 
@@ -49,13 +57,15 @@ class _Tile(NamedTuple):
         rows: Of the result.
         columns: Of the result.
         slow: How often ``edge`` counts: operands read for an output, relative to 64 x 128, less 1.
-        weight: What the library takes a tile to cost; 0 where it takes the fastest.
+        weight: What the library takes a tile to cost.
+        held: Blocks of it that a unit runs at the same time; 0 where the library takes the fastest.
     """
 
     rows: float
     columns: float
     slow: float
-    weight: float = 0.0
+    weight: Size = 1.0
+    held: float = 0.0
 
 
 def _tile(rows: float, columns: float) -> _Tile:
@@ -68,13 +78,22 @@ def _tile(rows: float, columns: float) -> _Tile:
 _TILES: Final = tuple(
     _tile(*sides) for sides in ((128, 128), (64, 128), (32, 128), (128, 32), (32, 64), (32, 32))
 )
-#: Those of Maxwell and Pascal, all of 4,096 outputs. The library takes the fewest tiles, with
-#: weights, though the first runs faster than the others.
-_MAXWELL: Final = (
-    _Tile(rows=128, columns=32, slow=0.0, weight=1.0),
-    _Tile(rows=64, columns=64, slow=1.0, weight=1.03),
-    _Tile(rows=32, columns=128, slow=1.0, weight=1.3),
-)
+
+
+def _maxwell(machine: Machine) -> tuple[_Tile, ...]:
+    """Tiles of Maxwell and Pascal, all of 4,096 outputs.
+
+    The first and the last have 256 threads, 64 x 64 has 64, so that a unit holds twice as many of
+    it. The library takes the tile that gives a unit the fewest blocks, with weights, though the
+    first runs faster than the others.
+    """
+    lanes = roofline.ratio(machine.vector_flop_per_s, 2 * machine.clock_hz * machine.units)
+    square = where(lanes > _LANES, _SQUARE[1], _SQUARE[0])
+    return (
+        _Tile(rows=128, columns=32, slow=0.0, weight=1.0, held=_HELD),
+        _Tile(rows=64, columns=64, slow=1.0, weight=square, held=2 * _HELD),
+        _Tile(rows=32, columns=128, slow=1.0, weight=1.3, held=_HELD),
+    )
 
 
 def sustained(c: Constants, machine: Machine, peak: Size) -> Size:
@@ -131,37 +150,46 @@ def _tiled(
 ) -> Size:
     """The tile that the library takes, at the clock that a kernel of that length runs at."""
     unit = roofline.ratio(peak * c["compute"], machine.units)
-    slower = _strided(c, machine, task, m, n, k)
     best: Size = None
     least: Size = None
-    for tile in _choices(c):
+    for tile in _choices(c, machine):
         area = tile.rows * tile.columns
         blocks = b * ceil(m / tile.rows) * ceil(n / tile.columns)
-        pieces: Size = 1.0
-        if c["splits"]:
-            wanted = floor(c["splits"] * machine.units * _TILE / area / blocks)
-            pieces = maximum(1.0, minimum(wanted, floor(k / c["k_split"])))
+        pieces = _pieces(c, machine, tile, blocks, k)
         filled = blocks * pieces / machine.units
         waves = (1 - c["wave"]) * filled + c["wave"] * ceil(filled)
         # At least one block, and where blocks are small so many as hide their latency.
         waves = maximum(waves, maximum(1.0, c["occupancy"] * _TILE / area))
         steps = k / pieces + c["k_fill"]
         seconds = waves * roofline.seconds(2 * area * steps, unit)
-        seconds = seconds * (1 + c["edge"] * tile.slow) * slower
+        seconds = seconds * (1 + c["edge"] * tile.slow)
+        seconds = seconds * _strided(c, machine, task, filled, m, n, k)
         seconds = seconds * throttled(c, machine, peak * c["compute"], seconds)
         memory = _moving(c, machine, task, tile, pieces, b, m, n, k)
         seconds = (seconds**3 + memory**3) ** (1 / 3)
-        cost = blocks * tile.weight if tile.weight else seconds
+        cost = ceil(filled) / pieces * tile.weight if tile.held else seconds
         best = seconds if best is None else where(cost < least, seconds, best)
         least = cost if least is None else minimum(cost, least)
     return c["start_s"] + best
 
 
-def _choices(c: Constants) -> tuple[_Tile, ...]:
+def _pieces(c: Constants, machine: Machine, tile: _Tile, blocks: Size, k: Size) -> Size:
+    """Into how many pieces the library cuts the sums of a product with few blocks."""
+    if not c["splits"]:
+        return 1.0
+    if tile.held:  # so many as units hold, and two at least where that leaves room
+        wave = tile.held * machine.units
+        wanted = maximum(floor(wave / blocks + 0.5), where(blocks < wave, 2.0, 1.0))
+    else:
+        wanted = floor(c["splits"] * machine.units * _TILE / (tile.rows * tile.columns) / blocks)
+    return maximum(1.0, minimum(wanted, floor(k / c["k_split"])))
+
+
+def _choices(c: Constants, machine: Machine) -> tuple[_Tile, ...]:
     """The tiles that the library has."""
     if c["rows"] and c["columns"]:
         return (_tile(c["rows"], c["columns"]),)
-    return _MAXWELL if c["maxwell"] else _TILES
+    return _maxwell(machine) if c["maxwell"] else _TILES
 
 
 def _moving(
@@ -189,19 +217,34 @@ def _moving(
     return streamed(machine, operands, c["memory"]) + streamed(machine, written, c["store"])
 
 
-def _strided(c: Constants, machine: Machine, task: Task, m: Size, n: Size, k: Size) -> Size:
+def _strided(
+    c: Constants, machine: Machine, task: Task, filled: Size, m: Size, n: Size, k: Size
+) -> Size:
     """How much longer the operands take where their rows lie far apart in memory.
 
-    Blocks that run together drift apart along k, and the further the longer it is: where the rows
-    that they share are larger than the last cache (by the factor ``reach``), each reads its own.
-    Rows at a distance that is a multiple of all memory channels together wait for one channel.
+    Blocks that start together read the same rows at the same time. Those of later waves start one
+    by one and drift apart along k, and the further the longer it is: where the rows that they share
+    are larger than the last cache (by the factor ``reach``), each reads its own. ``drift`` is how
+    many waves it takes until half of that shows. Rows at a distance that is a multiple of all
+    memory channels together wait for one channel.
+
+    Args:
+        c: Constants.
+        machine: The device.
+        task: The product.
+        filled: Blocks of a unit.
+        m: Rows of the result.
+        n: Columns of the result.
+        k: Length of the sums.
     """
     stride = k * width_bytes(task.view.operand_dtype(2))
     slower: Size = 1.0
     if c["reach"]:
-        near = (minimum(m, _NEAR) * minimum(n, _NEAR)) ** 0.5
+        near = (minimum(m, _NEAR) + minimum(n, _NEAR)) / 2
         cache = c["reach"] * (machine.cache_bytes or _USUAL_CACHE)
-        slower = maximum(1.0, stride * near / cache) ** c["reach_power"]
+        apart = maximum(1.0, stride * near / cache) ** c["reach_power"] - 1
+        waves = (filled / (_HELD * c["drift"])) ** 2
+        slower = 1 + apart * waves / (1 + waves)
     if c["channels_bytes"]:
         slower = where(stride % c["channels_bytes"] == 0, c["one_channel"], slower)
     return slower
