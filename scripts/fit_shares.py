@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -315,18 +316,19 @@ def _fit(one: Class) -> dict[str, object]:
     runs = runs_of(one)
     constants = _constants(runs)
     print(one.name, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
-    ratios: dict[bool, list[float]] = {False: [], True: []}
+    ratios: dict[bool, list[list[float]]] = {False: [], True: []}
     error = 0.0
     for by in one.by:
         found = left_out(runs, by)
         if not found:
             continue
-        for i, t in found.items():
-            ratios[runs[i].prompt].append(runs[i].seconds / t)
         errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items()}
         error = error or float(np.mean(list(errors.values())))
         for prompt in (False, True):
             own = [e for i, e in errors.items() if runs[i].prompt is prompt]
+            ratios[prompt] += [
+                [runs[i].seconds / t for i, t in found.items() if runs[i].prompt is prompt]
+            ]
             if own:
                 print(f"    by {by}, {'prompts' if prompt else 'text'}: {len(own)} runs,", end=" ")
                 print(f"mean {np.mean(own):.1%}, median {np.median(own):.1%}")
@@ -349,13 +351,14 @@ def _fit(one: Class) -> dict[str, object]:
     }
 
 
-def _range(ratios: Sequence[float]) -> tuple[float, float]:
-    """Ends that hold nine of ten; `UNSEEN` where no run was predicted by others."""
-    if not ratios:
+def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Ends that hold nine of ten of each list; `UNSEEN` where no run was predicted by others."""
+    some = [r for r in ratios if r]
+    if not some:
         return UNSEEN
-    low = float(np.quantile(ratios, 0.05, method="lower"))
-    high = float(np.quantile(ratios, 0.95, method="higher"))
-    return round(min(low, 0.95), 3), round(max(high, 1.05), 3)
+    low = min(float(np.quantile(r, 0.05, method="lower")) for r in some)
+    high = max(float(np.quantile(r, 0.95, method="higher")) for r in some)
+    return math.floor(1000 * min(low, 0.95)) / 1000, math.ceil(1000 * max(high, 1.05)) / 1000
 
 
 def _constants(runs: Sequence[Run]) -> Floats:
