@@ -3,15 +3,21 @@
     python scripts/fit_shares.py [--write]
 
 Rows are those of tests/data/published/llama_cpp.csv and, for processors that are not in the
-catalog, `MACHINES`. Constants are fitted to the logarithm of measured over predicted; the error is
-that of each model left out in turn, the range holds nine rows of ten of the models left out.
+catalog, `MACHINES`. Constants are fitted to the logarithm of measured over predicted. The error is
+that of each model left out in turn, and of each device; the range holds nine rows of ten of both.
 ``--write`` replaces the shares in src/gambrel/analysis/calibration/constants.json.
+
+Versions differ: in June 2024 llama.cpp began to multiply blocks as int8 on NVIDIA, and its products
+with one vector grew a third faster. So a class says since when its rows count; of 16-bit weights,
+whose products come from a library, older ones count too (`Class.since_whole`). Prompts beyond
+`LONGEST` tokens count since `FUSED`, when attention was fused unasked.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +30,13 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import gambrel
-from gambrel.analysis.estimate.shares import _unpacked, lanes_of
+from gambrel.analysis.estimate.shares import lanes_of, peak_of, unpacked
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.catalog import load
 from gambrel.device.model import Device
+from gambrel.runtimes import matches
 from gambrel.workload import Workload
 
 ROOT = Path(__file__).parents[1]
@@ -44,36 +51,140 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Class:
-    """One class of devices: where its rows are, and what is said of them."""
+    """One class of devices: where its rows are, and what is said of them.
+
+    Attributes:
+        match: Patterns of the devices that it serves.
+        name: For the reader.
+        confidence: ``medium`` or ``low``.
+        backends: Whose rows count; empty for all.
+        since: First month of the versions whose rows count, ``YYYY-MM``.
+        since_whole: That of 16-bit weights; as ``since`` when empty.
+        by: What is left out in turn.
+        like: Patterns of devices whose text generation is fitted with its own.
+        why: For the reader.
+    """
 
     match: tuple[str, ...]
-    categories: tuple[str, ...]
+    name: str
     confidence: str
-    alike: bool = False  # no rows of 16-bit weights: they count as stored ones
+    backends: tuple[str, ...] = ()
+    since: str = ""
+    since_whole: str = ""
+    like: tuple[str, ...] = ()
+    by: tuple[str, ...] = ("model", "device")
     why: str
 
 
 CLASSES = (
     Class(
         match=("apple",),
-        categories=("soc gpu",),
+        name="Apple GPUs",
         confidence="medium",
         why="shares of bandwidth and peak that llama.cpp and Ollama attain on Apple GPUs",
     ),
     Class(
         match=("cpu",),
-        categories=("cpu",),
+        name="processors",
         confidence="low",
-        alike=True,
-        why="shares of bandwidth and peak that llama.cpp and Ollama attain on six processors",
+        why="shares of bandwidth and peak that llama.cpp and Ollama attain on processors",
     ),
     Class(
-        match=("consumer gpu", "workstation gpu"),
-        categories=("consumer gpu", "workstation gpu"),
+        match=("tu102", "tu104", "tu106", "sm_86", "sm_89", "sm_120"),
+        name="NVIDIA tensor cores beside GDDR",
         confidence="medium",
-        why="shares of bandwidth and peak that llama.cpp attains on GeForce and RTX cards",
+        backends=("CUDA",),
+        since="2024-06",
+        since_whole="2024-05",
+        why="shares of bandwidth and peak that llama.cpp attains under CUDA on GeForce, RTX and "
+        "L40S cards",
+    ),
+    Class(
+        match=("sm_80",),
+        name="NVIDIA A100",
+        confidence="medium",
+        backends=("CUDA",),
+        since="2024-05",
+        like=("sm_90", "sm_10"),
+        why="shares of bandwidth and peak that llama.cpp attains under CUDA on A100, H100, H200 "
+        "and B300; prompts on A100 alone, in versions of May 2024",
+    ),
+    Class(
+        match=("sm_90", "sm_10"),
+        name="NVIDIA H100 and later beside HBM",
+        confidence="low",
+        backends=("CUDA",),
+        since="2024-05",
+        like=("sm_80",),
+        why="shares of bandwidth and peak that llama.cpp attains under CUDA on A100, H100, H200 "
+        "and B300; prompts on H100 PCIe alone, in versions of May 2024",
+    ),
+    Class(
+        match=("sm_121",),
+        name="NVIDIA GB10",
+        confidence="medium",
+        backends=("CUDA",),
+        since="2025-01",
+        why="shares of bandwidth and peak that llama.cpp attains under CUDA on DGX Spark",
+    ),
+    Class(
+        match=("sm_87",),
+        name="Jetson Orin",
+        confidence="low",
+        backends=("CUDA",),
+        since="2024-01",
+        why="shares of bandwidth and peak that llama.cpp attains on Jetson AGX Orin; one prompt",
+    ),
+    Class(
+        match=("sm_61",),
+        by=("precision",),
+        name="NVIDIA Pascal",
+        confidence="low",
+        backends=("CUDA",),
+        since="2024-01",
+        why="shares of bandwidth and peak that llama.cpp attains on P40, mostly early in 2024",
+    ),
+    Class(
+        match=("gfx103",),
+        name="AMD RDNA2",
+        confidence="low",
+        since="2024-01",
+        why="shares of bandwidth and peak that llama.cpp attains on RX 6700 XT, 6800 and 6800 XT",
+    ),
+    Class(
+        match=("gfx110",),
+        name="AMD RDNA3",
+        confidence="low",
+        backends=("ROCm", "Vulkan"),
+        since="2024-06",
+        why="shares of bandwidth and peak that llama.cpp attains on RX 7900 XTX and Pro W7900",
+    ),
+    Class(
+        match=("gfx115",),
+        name="AMD RDNA3.5",
+        confidence="medium",
+        since="2025-01",
+        why="shares of bandwidth and peak that llama.cpp attains on Ryzen AI Max+ 395",
+    ),
+    Class(
+        match=("gfx120",),
+        name="AMD RDNA4",
+        confidence="low",
+        since="2025-01",
+        why="shares of bandwidth and peak that llama.cpp attains on RX 9070 XT and AI Pro R9700",
+    ),
+    Class(
+        match=("battlemage",),
+        name="Intel Battlemage",
+        confidence="medium",
+        since="2025-01",
+        why="shares of bandwidth and peak that llama.cpp attains under SYCL on Arc B580",
     ),
 )
+WHOLE = ("fp32", "fp16", "bf16")
+UNSEEN = (0.5, 2.0)
+LONGEST = 2048
+FUSED = "2025-08"
 SOURCE = (
     "public reports of llama.cpp and Ollama runs, each named in tests/data/published/llama_cpp.csv "
     "(figures only)"
@@ -85,9 +196,7 @@ LANES_PER_BYTE = {"Apple": 34.0}
 #: in fp32 as cores x FLOP per cycle x clock under load (None where prompts were not timed).
 #: (name, byte/s, FLOP/s, model, format, context or seq, its value, tokens/s, source)
 MACHINES = (
-    ("i9-13900K, 2 x DDR5-6400", 102.4e9, 2.46e12, "llama-2-7b", "q4_0", "context", 64, 18.27,
-     "ggml-org/llama.cpp issue 34"),
-    ("i9-13900K, 2 x DDR5-6400", 102.4e9, 2.46e12, "llama-2-7b", "q4_0", "seq", 512, 55.21,
+    ("i9-13900K, 2 x DDR5-6400", 102.4e9, None, "llama-2-7b", "q4_0", "context", 64, 18.27,
      "ggml-org/llama.cpp issue 34"),
     ("Threadripper 3970X, 4 x DDR4-3200", 102.4e9, 3.79e12, "llama-3.1-8b", "q4_k_m", "context", 64,
      16.78, "brand-o/normiebench issue 52"),
@@ -107,6 +216,14 @@ MACHINES = (
      "geerlingguy/ai-benchmarks README"),
     ("Intel N150, 1 x DDR4-3200", 25.6e9, None, "qwen2.5-14b", "q4_k_m", "context", 128, 2.13,
      "geerlingguy/ai-benchmarks README"),
+    ("Ryzen AI 5 340, 2 x DDR5-5600", 89.6e9, None, "llama-3.2-3b", "q4_k_m", "context", 128, 23.81,
+     "geerlingguy/ai-benchmarks README and issue 33"),
+    ("Ryzen AI 5 340, 2 x DDR5-5600", 89.6e9, None, "qwen2.5-14b", "q4_k_m", "context", 128, 5.83,
+     "geerlingguy/ai-benchmarks README and issue 33"),
+    ("Ryzen 7 8840U, 4 x LPDDR5-6400", 102.4e9, 0.845e12, "llama-3.1-8b", "q4_k_m", "context", 64,
+     9.63, "brand-o/normiebench issue 8"),
+    ("Ryzen 7 8840U, 4 x LPDDR5-6400", 102.4e9, 0.845e12, "llama-3.1-8b", "q4_k_m", "seq", 512,
+     49.75, "brand-o/normiebench issue 8"),
 )  # fmt: skip
 
 
@@ -116,6 +233,8 @@ class Run:
 
     Attributes:
         model: Its model.
+        precision: Of its weights.
+        prompt: Whether a prompt was processed, else one token.
         seconds: Measured.
         count: Executions.
         moved: Seconds at the whole bandwidth.
@@ -127,6 +246,8 @@ class Run:
 
     model: str
     device: str
+    precision: str
+    prompt: bool
     seconds: float
     count: Floats
     moved: Floats
@@ -134,6 +255,13 @@ class Run:
     lanes: Floats
     stored: NDArray[np.bool_]
     floor: Floats
+
+    @property
+    def kind(self) -> str:
+        """What decides its time: text generation, or prompts by whether blocks are multiplied."""
+        if not self.prompt:
+            return "text"
+        return "whole prompts" if self.precision in WHOLE else "stored prompts"
 
     def predicted(self, c: Floats) -> float:
         """Seconds under constants in the order of `NAMES`."""
@@ -157,59 +285,104 @@ def main() -> None:
 
 def runs_of(one: Class) -> list[Run]:
     """The measured runs of a class of devices."""
-    mine = [_run(r) for r in _rows() if load(r["device"]).category in one.categories]
-    return mine + [_elsewhere(*m) for m in MACHINES if one.match == ("cpu",)]
+    mine = [_run(r) for r in _rows() if _counts(one, r, one.match)]
+    like = [_run(r) for r in _rows() if one.like and _counts(one, r, one.like)]
+    return (
+        mine
+        + [r for r in like if not r.prompt]
+        + [_elsewhere(*m) for m in MACHINES if one.match == ("cpu",)]
+    )
 
 
-def left_out(runs: Sequence[Run]) -> list[float]:
-    """Seconds of each run by constants that saw no run of its model."""
+def left_out(runs: Sequence[Run], by: str) -> dict[int, float]:
+    """Seconds of runs, by their place, by constants that saw none of their model or device.
+
+    Runs whose kind no other model or device has are not among them.
+    """
     out: dict[int, float] = {}
-    for model in sorted({r.model for r in runs}):
-        without = _constants([r for r in runs if r.model != model])
-        out |= {id(r): r.predicted(without) for r in runs if r.model == model}
-    return [out[id(r)] for r in runs]
+    groups = sorted({getattr(r, by) for r in runs})
+    for group in groups if len(groups) > 1 else ():
+        others = [r for r in runs if getattr(r, by) != group]
+        without, kinds = _constants(others), {r.kind for r in others}
+        out |= {
+            i: r.predicted(without)
+            for i, r in enumerate(runs)
+            if getattr(r, by) == group and r.kind in kinds
+        }
+    return dict(sorted(out.items()))
 
 
 def _fit(one: Class) -> dict[str, object]:
     runs = runs_of(one)
     constants = _constants(runs)
-    if one.alike:
-        constants[1] = constants[2]
-    predicted = np.array(left_out(runs))
-    ratios = np.array([r.seconds for r in runs]) / predicted
-    errors = np.abs(1 / ratios - 1)
-    low, high = np.quantile(ratios, [0.05, 0.95])
-    print(one.match, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
-    print(f"  left out: mean {errors.mean():.1%}, median {np.median(errors):.1%}", end="; ")
-    print(f"measured / predicted {low:.2f} to {high:.2f}")
-    for device in sorted({r.device for r in runs}):
-        own = [e for r, e in zip(runs, errors, strict=True) if r.device == device]
-        print(f"    {device:36} {len(own):3} {np.mean(own):.1%}")
+    print(one.name, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
+    ratios: dict[bool, list[list[float]]] = {False: [], True: []}
+    error = 0.0
+    for by in one.by:
+        found = left_out(runs, by)
+        if not found:
+            continue
+        errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items()}
+        error = error or float(np.mean(list(errors.values())))
+        for prompt in (False, True):
+            own = [e for i, e in errors.items() if runs[i].prompt is prompt]
+            ratios[prompt] += [
+                [runs[i].seconds / t for i, t in found.items() if runs[i].prompt is prompt]
+            ]
+            if own:
+                print(f"    by {by}, {'prompts' if prompt else 'text'}: {len(own)} runs,", end=" ")
+                print(f"mean {np.mean(own):.1%}, median {np.median(own):.1%}")
+    low, high = _range(ratios[False])
+    asked = _range(ratios[True])
+    print(f"    measured / predicted {low} to {high}, of prompts {asked[0]} to {asked[1]}")
     return {
         "runtime": "llama-cpp",
         "match": list(one.match),
         **{n: float(f"{v:.4g}") for n, v in zip(NAMES, constants, strict=True)},
         "lanes_per_byte": LANES_PER_BYTE["Apple"] if one.match == ("apple",) else 0.0,
-        "low": round(float(min(low, 0.95)), 3),
-        "high": round(float(max(high, 1.05)), 3),
+        "low": low,
+        "high": high,
+        "prompt": list(asked),
         "confidence": one.confidence,
         "rows": len(runs),
-        "error": round(float(errors.mean()), 3),
+        "error": round(error, 3),
         "why": one.why,
         "source": SOURCE,
     }
+
+
+def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Ends that hold nine of ten of each list; `UNSEEN` where no run was predicted by others."""
+    some = [r for r in ratios if r]
+    if not some:
+        return UNSEEN
+    low = min(float(np.quantile(r, 0.05, method="lower")) for r in some)
+    high = max(float(np.quantile(r, 0.95, method="higher")) for r in some)
+    return math.floor(1000 * min(low, 0.95)) / 1000, math.ceil(1000 * max(high, 1.05)) / 1000
 
 
 def _constants(runs: Sequence[Run]) -> Floats:
     """Least squares of the logarithms, every device weighing alike."""
     weights = {d: sum(r.device == d for r in runs) ** -0.5 for d in {r.device for r in runs}}
 
-    def residuals(scaled: Floats) -> Floats:
+    whole = any(r.kind == "whole prompts" for r in runs)
+
+    def full(scaled: Floats) -> Floats:
         c = scaled * FIRST
+        if not whole:  # no prompts of 16-bit weights: they count as stored ones
+            c[1] = c[2]
+        return c
+
+    def residuals(scaled: Floats) -> Floats:
+        c = full(scaled)
         return np.array([weights[r.device] * np.log(r.predicted(c) / r.seconds) for r in runs])
 
     # The slowest part decides, so that the sum has several valleys.
-    starts = [np.array([1, 1, 1, unpack, start]) for unpack in (0.2, 1, 2, 4) for start in (0.5, 2)]
+    starts = [
+        np.array([1, share, share, unpack, start])
+        for share, start in ((0.4, 0.5), (1, 2))
+        for unpack in (0.2, 1, 3)
+    ]
     found = [
         least_squares(
             residuals, first, bounds=(LEAST / FIRST, MOST / FIRST), loss="soft_l1", f_scale=0.1,
@@ -217,14 +390,29 @@ def _constants(runs: Sequence[Run]) -> Floats:
         )
         for first in starts
     ]  # fmt: skip
-    return min(found, key=lambda one: one.cost).x * FIRST
+    return full(min(found, key=lambda one: one.cost).x)
 
 
-def _rows() -> list[dict[str, str]]:
+@cache
+def _rows() -> tuple[dict[str, str], ...]:
     with (PUBLISHED / "llama_cpp.csv").open(encoding="utf-8") as stream:
         stream.readline()
         found = list(csv.DictReader(stream))
-    return [row for row in found if _answered(row)]
+    return tuple(row for row in found if _answered(row))
+
+
+def _counts(one: Class, row: dict[str, str], match: tuple[str, ...]) -> bool:
+    """Whether a row is of the devices and versions that a class rests on."""
+    if not matches(match, load(row["device"])):
+        return False
+    if not one.since:
+        return True
+    _, backend, month = row["note"].split("; ")[-3:]
+    whole = one.since_whole if row["precision"] in WHOLE else ""
+    size, _, value = row["sizes"].partition("=")
+    long = size == "seq" and int(value) > LONGEST and month < FUSED
+    served = backend in one.backends if one.backends else backend != "Ollama"
+    return served and month >= (whole or one.since) and not long
 
 
 def _answered(row: dict[str, str]) -> bool:
@@ -238,6 +426,9 @@ def _run(row: dict[str, str]) -> Run:
     size, _, value = row["sizes"].partition("=")
     device = load(row["device"])
     run = _asked(row["model"], row["precision"], size, int(value), device)
+    if "no LM head" in row["note"]:
+        arrays = ("count", "moved", "worked", "lanes", "stored", "floor")
+        run = replace(run, **{a: getattr(run, a)[:-1] for a in arrays})
     return replace(run, seconds=float(row["value"]))
 
 
@@ -258,7 +449,7 @@ def _elsewhere(*machine: Any) -> Run:
 @cache
 def _asked(model: str, precision: str, size: str, value: int, device: Device) -> Run:
     phase = "decode" if size == "context" else "prefill"
-    workload = _workload(model, precision, phase)
+    workload = _workload(model, precision, phase, size, value)
     settings = Settings(sizes={"batch": 1, size: value}, runtime="llama-cpp", precision=None)
     bench = Workbench(workload, workload.resolve_symbols(settings.sizes), settings.conventions)
     machine = Machine(device, settings)
@@ -270,28 +461,36 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device) ->
     for item in table.items:
         cost = item.cost
         moved = (cost.read_bytes + cost.write_bytes) / roofs.memory_byte_per_s
-        worked = [
+        roofline_s = [
             flops / roof[1]
             for (engine, dtype), flops in cost.work.items()
             if engine.value != "special"
             and (roof := roofs.least_time_roof(engine.value, dtype, cost.prunable))
         ]
-        stored = _unpacked(item.view)
+        worked = [
+            flops / peak_of(roofs, engine, dtype, roof[1])
+            for (engine, dtype), flops in cost.work.items()
+            if engine.value != "special"
+            and (roof := roofs.least_time_roof(engine.value, dtype, cost.prunable))
+        ]
+        stored = unpacked(item.view, cost)
         unpack = 2 * stored / lanes if stored and lanes else 0.0
         slowest = max(worked, default=0.0)
         columns.append(
-            (item.count, moved, slowest, unpack, stored is not None, max(moved, slowest))
+            (item.count, moved, slowest, unpack, stored is not None, max(moved, *roofline_s, 0.0))
         )
-    count, moved_s, worked_s, unpacked, is_stored, floor = np.array(columns, dtype=float).T
+    count, moved_s, worked_s, unpack_s, is_stored, floor = np.array(columns, dtype=float).T
     return Run(
-        model=model, device=device.id, seconds=0.0, count=count, moved=moved_s, worked=worked_s,
-        lanes=unpacked, stored=is_stored.astype(bool), floor=floor,
+        model=model, device=device.id, precision=precision, prompt=size == "seq", seconds=0.0,
+        count=count, moved=moved_s, worked=worked_s, lanes=unpack_s, stored=is_stored.astype(bool),
+        floor=floor,
     )  # fmt: skip
 
 
 @cache
-def _workload(model: str, precision: str, phase: str) -> Workload:
-    return gambrel.load_model(str(PUBLISHED / model), phase=phase, precision=precision)
+def _workload(model: str, precision: str, phase: str, size: str, value: int) -> Workload:
+    sizes = {"batch": 1, size: value}
+    return gambrel.load_model(str(PUBLISHED / model), phase=phase, precision=precision, sizes=sizes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""llama.cpp on processors, Apple and consumer GPUs: whole runs that people published."""
+"""llama.cpp on processors and GPUs: whole runs that people published."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ from benchmarks.accuracy import Run, Score
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-NAMES = {"apple": "Apple GPUs", "cpu": "processors", "consumer gpu": "GeForce and RTX cards"}
-
 
 def score(_: Path) -> Iterable[Score]:
     """The rows come with the project: no folder is read."""
     from fit_shares import CLASSES, left_out, runs_of
     from gambrel.analysis.estimate import packaged
 
-    ends = {s.match: s for s in packaged().shares}
+    ends = {s.match: s for s in packaged().shares if s.runtime == "llama-cpp"}
     for one in CLASSES:
         runs, shares = runs_of(one), ends[one.match]
-        yield Score(
-            what=f"llama.cpp, {NAMES[one.match[0]]}",
-            runs=[
-                Run(
-                    name=f"{r.device} {r.model}",
-                    measured=r.seconds,
-                    expected=t,
-                    low=t * shares.low,
-                    high=t * shares.high,
-                    roofline=float((r.count * r.floor).sum()),
-                )
-                for r, t in zip(runs, left_out(runs), strict=True)
-            ],
-            held_out="leave one model out",
-        )
+        for by in one.by:
+            found = left_out(runs, by)
+            for prompt, kind in ((False, "text"), (True, "prompts")):
+                text = (shares.low, shares.high)
+                low, high = (shares.prompt or text) if prompt else text
+                own = [
+                    Run(
+                        name=f"{runs[i].device} {runs[i].model} {runs[i].precision}",
+                        measured=runs[i].seconds,
+                        expected=t,
+                        low=t * low,
+                        high=t * high,
+                        roofline=float((runs[i].count * runs[i].floor).sum()),
+                    )
+                    for i, t in found.items()
+                    if runs[i].prompt is prompt
+                ]
+                if own:
+                    yield Score(
+                        what=f"llama.cpp, {one.name}: {kind}",
+                        runs=own,
+                        held_out=f"leave one {by} out",
+                    )

@@ -26,6 +26,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
 from gambrel.analysis.plan import Plan
 from gambrel.analysis.traffic import OffChip
+from gambrel.dtypes import BLOCKS
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
@@ -284,7 +285,7 @@ class _Builder:
             if index in self._split.ops:
                 self._add_host(index)
                 continue
-            used = self._run(op, found)
+            used = self._run(op, view, found)
             key: tuple[Any, ...] = (self._alike[index],)
             if self._off_chip is not None:  # equal ops differ in whether their result leaves
                 used = self._off_chip(view, found)
@@ -331,7 +332,7 @@ class _Builder:
         found = []
         for i in members:
             op, view, plain = self._priced[i]
-            used = self._run(op, _one_of(costs[i], op.repeat))
+            used = self._run(op, view, _one_of(costs[i], op.repeat))
             if self._off_chip is not None and plain is not None:
                 crossed = self._off_chip(view, plain)
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
@@ -412,8 +413,10 @@ class _Builder:
             link_bytes=used.link_bytes + got + sent,
         )
 
-    def _run(self, op: Op, found: Cost) -> Cost:
+    def _run(self, op: Op, view: OpView, found: Cost) -> Cost:
         """The cost in the formats that the runtime computes in."""
+        if self._plan.int8_blocks and any(t.dtype in BLOCKS for t in view.inputs):
+            return replace(found, work=_in_int8(found.work))
         if not self._plan.tf32 or not op.kind.startswith("convolution"):
             return found
         work = {_TF32 if key == _FP32 else key: n for key, n in found.work.items()}
@@ -455,6 +458,15 @@ def _prefetched(view: OpView, cost: Cost) -> Size:
 def _steps(view: OpView) -> Size:
     """Dependent steps of a recurrent op: time steps of every layer (directions run together)."""
     return view.size("seq", 1) * view.size("layers", 1)
+
+
+def _in_int8(work: Mapping[tuple[Engine, str], Size]) -> dict[tuple[Engine, str], Size]:
+    """Work whose products are of int8; sums and what follows them stay what they were."""
+    found: dict[tuple[Engine, str], Size] = {}
+    for (engine, dtype), flops in work.items():
+        key = (engine, "int8" if engine is Engine.MATRIX else dtype)
+        found[key] = found.get(key, 0) + flops
+    return found
 
 
 def _one_of(cost: Cost, count: int) -> Cost:

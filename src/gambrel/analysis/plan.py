@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gambrel.device.model import Device
-from gambrel.runtimes import HostOps, Kernels, Runtime, UnitTiling
+from gambrel.runtimes import HostOps, Kernels, Runtime, UnitTiling, matches
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
@@ -22,6 +22,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         prefetch: Weights of later kernels are loaded while earlier ones compute.
         persistent: Recurrent layers are one kernel over all steps.
         tf32: fp32 convolutions run in TF32.
+        int8_blocks: Weights that are stored in blocks are multiplied as int8.
         resident_bytes: On-chip memory of a device that lives off its host link, all of which might
             keep weights between runs; None for every other device.
         cached_bytes: What of it the runtime uses for them; None: all of it.
@@ -34,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     prefetch: bool = False
     persistent: bool = False
     tf32: bool = False
+    int8_blocks: bool = False
     resident_bytes: int | None = None
     cached_bytes: int | None = None
     host_ops: HostOps | None = None
@@ -64,8 +66,16 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
         prefetch=residency is not None and residency.prefetch,
         persistent=runtime.persistent_recurrence,
         tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
+        int8_blocks=_int8_blocks(runtime, device),
         resident_bytes=held if off_chip_only else None,
         cached_bytes=round(held * residency.weights_share) if off_chip_only and residency else None,
         host_ops=runtime.host_ops,
         tiling=runtime.tiling,
     )
+
+
+def _int8_blocks(runtime: Runtime, device: Device) -> bool:
+    """Whether blocks of weights are multiplied as int8: by the runtime, and with a roof for it."""
+    if not runtime.int8_blocks or not matches(runtime.int8_blocks, device):
+        return False
+    return any(device.ceiling(engine, "int8") for engine in ("matrix", "vector"))

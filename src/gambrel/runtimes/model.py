@@ -198,6 +198,9 @@ class Runtime(
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
         tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
             multiplications do not.
+        int8_blocks: Patterns of devices where it rounds activations to int8 and multiplies them
+            with the integers of GGUF blocks, if there is an int8 roof; elsewhere blocks are
+            unpacked to 16 bits first.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
         host: Host time by class of device; empty where unknown.
@@ -223,6 +226,7 @@ class Runtime(
     max_batch: int | None = None
     persistent_recurrence: bool = False
     tf32_convolutions: bool = False
+    int8_blocks: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     host: tuple[Host, ...] = ()
     residency: Residency | None = None

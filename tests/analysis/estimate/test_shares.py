@@ -116,3 +116,106 @@ def test_other_processors_have_a_wider_range():
         return one.high / one.low
 
     assert width("graviton4") > width("epyc-9654")
+
+
+MIXTURE = CONFIG | {
+    "model_type": "mixtral",
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_key_value_heads": 8,
+}
+
+
+def test_of_a_mixture_only_the_experts_that_are_read_are_unpacked(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MIXTURE))
+    apple = shares("apple")
+    found = decode(str(path), "m2-ultra", "q4_0").ops
+    down = [op for op in found if op.kind == "grouped_matmul"][-1]
+    # Two of eight experts of 4096 x 1024 weights; 27.2 TFLOP/s are 13.6e12 lane cycles per second.
+    read = down.measures.read_bytes / down.count
+    active = min(8, read / (4.5 / 8 * 4096 * 1024)) * 4096 * 1024
+    assert active == pytest.approx(2 * 4096 * 1024, rel=0.01)
+    by_hand = apple.start_s + apple.unpack * active / 13.6e12
+    assert float(down.measures.expected_time_s) / down.count == pytest.approx(by_hand, rel=1e-3)
+
+
+def prompt(config, device, precision):
+    return gambrel.analyze(
+        config, device, phase="prefill", precision=precision, sizes={"seq": 512},
+        runtime="llama-cpp",
+    )  # fmt: skip
+
+
+def down_of(found):
+    one = next(op for op in found.ops if "down_proj" in op.name)
+    return one.measures.flops / one.count, float(one.measures.expected_time_s) / one.count
+
+
+def test_blocks_are_multiplied_as_int8_on_nvidia(config):
+    card = shares("sm_89")
+    _, seconds = down_of(prompt(config, "rtx-4090", "q4_0"))
+    products = 2 * 512 * 1024 * 4096
+    peak = load("rtx-4090").ceiling("matrix", "int8").flop_per_s
+    assert seconds == pytest.approx(
+        card.start_s + products / (card.compute_stored * peak), rel=0.01
+    )
+
+
+def test_products_of_16_bits_may_be_summed_in_16_bits(config):
+    card, device = shares("sm_89"), load("rtx-4090")
+    peak = device.ceiling("matrix", "fp16", "fp16").flop_per_s
+    assert peak == pytest.approx(2 * device.ceiling("matrix", "fp16").flop_per_s, rel=1e-3)
+    _, seconds = down_of(prompt(config, "rtx-4090", "fp16"))
+    products = 2 * 512 * 1024 * 4096
+    assert seconds == pytest.approx(card.start_s + products / (card.compute * peak), rel=0.01)
+
+
+def test_a_roofline_without_an_int8_roof_stays_at_16_bits(config):
+    """The SME of an M4 has int8; an M2 Ultra's GPU has none."""
+    assert load("m2-ultra").ceiling("matrix", "int8") is None
+    assert "int8" not in str(prompt(config, "m2-ultra", "q4_0").ops[2].measures)
+
+
+def test_prompts_have_a_range_of_their_own(config):
+    card = shares("sm_89")
+    assert card.prompt is not None
+    for found, ends in (
+        (prompt(config, "rtx-3090", "q4_0"), card.prompt),
+        (decode(config, "rtx-3090", "q4_0", runtime="llama-cpp"), (card.low, card.high)),
+    ):
+        one = next(op for op in found.ops if "down_proj" in op.name).measures.expected_time_s
+        assert one.high / one.value == pytest.approx(ends[1], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "pattern"),
+    [
+        ("rtx-2080-ti", "tu102"),
+        ("t4", "tu104"),
+        ("l4", "sm_89"),
+        ("rtx-5090", "sm_120"),
+        ("a100-sxm4-80gb", "sm_80"),
+        ("h100-sxm5-80gb", "sm_90"),
+        ("b200", "sm_10"),
+        ("gb10", "sm_121"),
+        ("jetson-agx-orin-64gb", "sm_87"),
+        ("p40-24gb", "sm_61"),
+        ("rx-6800-xt", "gfx103"),
+        ("rx-7900-xtx", "gfx110"),
+        ("ryzen-ai-max-395", "gfx115"),
+        ("rx-9070-xt", "gfx120"),
+        ("arc-b580", "battlemage"),
+    ],
+)
+def test_a_class_of_devices_has_constants_of_its_own(config, device, pattern):
+    found = decode(config, device, "q4_k_m", runtime="llama-cpp").expected_time_s
+    own = shares(pattern)
+    assert own.runtime == "llama-cpp"
+    assert found.confidence == own.confidence
+    assert own.why in found.reason
+
+
+@pytest.mark.parametrize("device", ["v100-pcie-32gb", "mi50", "arc-a770-16gb", "gtx-1660-ti"])
+def test_nothing_is_carried_to_other_classes(config, device):
+    assert decode(config, device, "q4_k_m", runtime="llama-cpp").expected_time_s is None

@@ -123,6 +123,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
             that publish no vector peak; 0 where unpacking never decides.
         low: Lower end of measured / predicted.
         high: Upper end.
+        prompt: Both ends for products of many rows, as of prompts; as ``low`` and ``high`` when
+            None.
         confidence: ``medium`` or ``low``.
         rows: Measured runs of this runtime on this class behind it.
         error: Their mean absolute error on models that were not fitted, 1; None without any.
@@ -141,6 +143,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     lanes_per_byte: float = 0.0
     low: float
     high: float
+    prompt: tuple[float, float] | None = None
     confidence: str
     rows: int
     error: float | None

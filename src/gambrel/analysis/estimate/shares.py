@@ -1,21 +1,26 @@
 """Expected times where few whole runs were measured: shares of the roofs that a class attains.
 
-Processors and Apple GPUs under llama.cpp, say, where no single kernel was timed. Each op starts,
-then its slowest part decides:
+Devices under llama.cpp, say, where no single kernel was timed. Each op starts, then its slowest
+part decides:
 
     t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes)
 
-Where a matrix engine stands beside the vector units (AMX), it has a share of its own.
+Where a matrix engine stands beside the vector units (AMX), it has a share of its own. The peak of a
+matrix engine is that of its fastest sums: libraries may add up products of 16 bits in 16 bits,
+which GeForce cards do at twice the rate.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
-times as fast as a 16-bit one where the lanes are few.
+times as fast as a 16-bit one where the lanes are few. Of a mixture of experts only the weights that
+are read are unpacked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
@@ -107,10 +112,16 @@ class OpsEstimator:
 
 def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
     """Predicts ops from shares of the roofs of a device."""
+    low, high = shares.prompt or (shares.low, shares.high)
+    prompts = msgspec.structs.replace(shares, low=low, high=high)
 
     def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
         found = parts(view, cost, roofs, shares)
-        return None if found is None else (found, shares)
+        if found is None:
+            return None
+        moved = cost.read_bytes + cost.write_bytes
+        flops = sum(f for (engine, _), f in cost.work.items() if engine is Engine.MATRIX)
+        return found, shares if _streams(flops, moved) else prompts
 
     return OpsEstimator(work)
 
@@ -137,7 +148,7 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
     assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
     moved = cost.read_bytes + cost.write_bytes
     slowest: Size = roofline.seconds(moved, shares.memory * roofs.memory_byte_per_s)
-    stored = _unpacked(view)
+    stored = unpacked(view, cost)
     compute = shares.compute if stored is None else shares.compute_stored
     for (engine, dtype), flops in cost.work.items():
         if engine not in _COUNTED:
@@ -148,7 +159,9 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
             share = shares.matrix if beside and shares.matrix is not None else compute
             if not share:
                 return None
-            slowest = maximum(slowest, roofline.seconds(flops, share * roof[1]))
+            slowest = maximum(
+                slowest, roofline.seconds(flops, share * peak_of(roofs, engine, dtype, roof[1]))
+            )
         elif engine is Engine.MATRIX and not _streams(flops, moved):
             return None
     lanes = lanes_of(roofs, shares.lanes_per_byte)
@@ -163,12 +176,20 @@ def lanes_of(roofs: Roofs, per_byte: float | None) -> float | None:
     return own if own or not per_byte else per_byte * (roofs.memory_byte_per_s or 0.0)
 
 
-def _unpacked(view: OpView) -> Size | None:
-    """Weights of an op that are stored in fewer bits than it multiplies; None without any."""
+def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float) -> float:
+    """FLOP/s of an engine whatever format its sums have, at least its roof."""
+    narrow = roofs.device.ceiling(engine.value, dtype, "fp16") if engine is Engine.MATRIX else None
+    return max(roof, narrow.flop_per_s) if narrow else roof
+
+
+def unpacked(view: OpView, cost: Cost) -> Size | None:
+    """Weights that an op reads in fewer bits than it multiplies; None without any."""
     if view.kind == "embedding":
         return None
     sizes = [
-        t.elements for t in view.inputs if t.role == _WEIGHT and BITS.get(t.dtype, _WHOLE) < _WHOLE
+        minimum(t.elements, 8 / BITS[t.dtype] * cost.read_bytes)
+        for t in view.inputs
+        if t.role == _WEIGHT and BITS.get(t.dtype, _WHOLE) < _WHOLE
     ]
     return sum(sizes) if sizes else None
 
