@@ -307,9 +307,11 @@ def expected_seconds(
         pairs = zip(evaluation.times, table.items, strict=True)
         least = sum(t * item.count for t, item in pairs if t is not None)
         return maximum(whole[0], least), whole[1]
+    alone_too = isinstance(estimator, OpsEstimator) and not estimator.needs_roofline
+    times = [0.0 if t is None and alone_too else t for t in evaluation.times]
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
-        for t, item in zip(evaluation.times, table.items, strict=True)
+        for t, item in zip(times, table.items, strict=True)
     ]
     if all(one is None for one in found) or (not estimator.partial and _lacks(found, table)):
         return None

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import gambrel
 from gambrel.analysis.estimate import packaged
+from gambrel.analysis.estimate.adjust import applied
+from gambrel.analysis.estimate.constants import Adjustment
 from gambrel.analysis.measures import Limiter
 from gambrel.device.catalog import load
+from gambrel.runtimes import runtime
 
 CONFIG = {
     "model_type": "llama",
@@ -103,7 +107,7 @@ def test_an_unmeasured_chip_has_the_shares_of_its_class(config):
 
 
 @pytest.mark.parametrize(
-    ("device", "runtime"),
+    ("device", "name"),
     [
         ("rk3588-npu", "rkllm"),
         ("snapdragon-8-elite", "genie"),
@@ -112,20 +116,47 @@ def test_an_unmeasured_chip_has_the_shares_of_its_class(config):
         ("ryzen-ai-300", "fastflowlm"),
     ],
 )
-def test_language_models_take_the_engine_made_for_them(device, runtime):
+def test_language_models_take_the_engine_made_for_them(device, name):
     found = gambrel.analyze("llama-3.2-1b", device, phase="decode", sizes={"context": 256})
-    assert found.runtime == runtime
+    assert found.runtime == name
     assert "for language models" in found.runtime_reason
     assert found.expected_time_s >= found.sol_time_s
 
 
-@pytest.mark.parametrize("runtime", ["rknn", "axera", "hailort"])
-def test_constants_of_convolutions_say_nothing_of_language_models(runtime):
-    device = {"rknn": "rk3588-npu", "axera": "ax650n", "hailort": "hailo-10h"}[runtime]
+@pytest.mark.parametrize("device", ["rk3588-npu", "rk3576"])
+@pytest.mark.parametrize(("phase", "size"), [("decode", "context"), ("prefill", "seq")])
+def test_a_sweep_says_what_an_analysis_says(device, phase, size):
+    asked = {"phase": phase, "precision": "int8"}
+    values = (64, 128, 256)
+    swept = gambrel.sweep("llama-3.2-1b", device, sizes={size: values}, **asked)
+    alone = [
+        float(gambrel.analyze("llama-3.2-1b", device, sizes={size: n}, **asked).expected_time_s)
+        for n in values
+    ]
+    assert swept.expected_time_s.tolist() == pytest.approx(alone)
+
+
+def test_a_users_own_runs_scale_the_rates_of_a_chip():
+    factors = {"compute": 1.0, "memory": 2.0, "launch": 3.0}
+    mine = Adjustment(runtime="rkllm", device="rk3588-npu", factors=factors, low=0.8, high=1.3)
+    base = replace(packaged(), adjusted=(mine,))
+    chip, one = rates("rk3588-npu"), applied(base, runtime("rkllm"), load("rk3588-npu"))[0]
+    own = next(c for c in one.language if "rk3588-npu" in c.match)
+    assert own.byte_per_s == pytest.approx(chip.byte_per_s / 2)
+    assert own.flop_per_s == pytest.approx(chip.flop_per_s)
+    assert own.start_s == pytest.approx(3 * chip.start_s)
+    assert (own.decode.low, own.decode.high) == (0.8, 1.3)
+    others = [c for c in one.language if c.match != own.match]
+    assert others == [c for c in packaged().language if c.match != own.match]
+
+
+@pytest.mark.parametrize("name", ["rknn", "axera", "hailort"])
+def test_constants_of_convolutions_say_nothing_of_language_models(name):
+    device = {"rknn": "rk3588-npu", "axera": "ax650n", "hailort": "hailo-10h"}[name]
     sizes = {"context": 256}
-    found = gambrel.analyze("llama-3.2-1b", device, phase="decode", runtime=runtime, sizes=sizes)
+    found = gambrel.analyze("llama-3.2-1b", device, phase="decode", runtime=name, sizes=sizes)
     assert found.expected_time_s is None
-    assert gambrel.analyze("resnet50", device, runtime=runtime).expected_time_s is not None
+    assert gambrel.analyze("resnet50", device, runtime=name).expected_time_s is not None
 
 
 def test_constants_that_saw_no_language_model_are_of_low_confidence():

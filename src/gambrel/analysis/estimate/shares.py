@@ -72,7 +72,7 @@ class OpsEstimator:
         limiter: Callable[[OpView, Cost], Limiter] | None = None,
     ) -> None:
         self._work = work
-        self._needs_roofline = needs_roofline
+        self.needs_roofline = needs_roofline
         self.limiter = limiter
 
     def in_sequence(self, _: OpView) -> bool:
@@ -88,7 +88,7 @@ class OpsEstimator:
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
-        if roofline_time_s is None and self._needs_roofline:
+        if roofline_time_s is None and self.needs_roofline:
             return None
         least = roofline_time_s or 0.0
         found = self._work(view, cost)
