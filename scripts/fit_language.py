@@ -12,6 +12,7 @@ src/gambrel/analysis/calibration/constants.json.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -39,14 +40,22 @@ CHIPS = (
     ("genie", "snapdragon-8-elite"),
     ("genie", "snapdragon-8-elite-gen-5"),
     ("genie", "snapdragon-x-elite"),
+    ("genie", "sa8295p"),
     ("fastflowlm", "ryzen-ai-300"),
 )
 #: A chip by another pattern than its id: the same engine in other chips.
 PATTERNS = {"ryzen-ai-300": "xdna 2"}
-CLASSES = {"ax-llm": "axera", "genie": "hexagon"}
+#: Hexagon from v73 on: older ones (SA8295P is v68) have no w4a16 and are many times slower.
+CLASSES = {
+    "ax-llm": ("axera",),
+    "genie": ("snapdragon-8-gen-3", "snapdragon-8-elite", "snapdragon-x", "qcs8550", "iq-9075"),
+}
+APART_FROM_CLASS = ("sa8295p",)
 #: A chip whose rows are all of one model: a rate of bytes alone, with the range that such a rate
 #: has on the chips of which there are more.
 ALONE = ("hailo-genai", "hailo-10h", "qwen2.5-1.5b")
+#: Engines of which long contexts were timed, so that caches have a rate of their own.
+CACHES = ("genie", "fastflowlm")
 WHY = {
     "rkllm": "rates that RKLLM attains on this chip at its highest clocks, by Rockchip's figures",
     "ax-llm": "rates that AX-LLM attains on this chip",
@@ -98,8 +107,10 @@ def seconds(row: Row, c: LanguageRates) -> float:
     aside = c.attention_flop_per_s or min(c.flop_per_s.values(), default=np.inf)
     rate = np.where(w.weights, rate, aside)
     busy = np.where(w.several | ~w.weights, w.flops / rate, 0.0)
+    byte = c.byte_per_s or 1.0
+    bytes_per_s = np.where(w.attention, c.cache_byte_per_s or byte, byte)
     start = c.start_s + np.where(w.several, c.prompt_start_s, 0.0)
-    return float((w.count * (start + np.maximum(w.moved / (c.byte_per_s or 1.0), busy))).sum())
+    return float((w.count * (start + np.maximum(w.moved / bytes_per_s, busy))).sum())
 
 
 def left_out(runtime: str, device: str) -> dict[int, float]:
@@ -127,9 +138,9 @@ def beyond() -> float:
 
 def new_chips(runtime: str) -> Iterator[tuple[Row, float]]:
     """Rows of every chip of a class with their times by the class of the others."""
-    measured = [d for r, d in CHIPS if r == runtime]
-    others = {r.device for r in rows() if _vendor(r.device) == _vendor(measured[0])}
-    for device in sorted(others):
+    measured = [d for r, d in CHIPS if r == runtime and d not in APART_FROM_CLASS]
+    vendor = {r.device for r in rows() if load(r.device).vendor == load(measured[0]).vendor}
+    for device in sorted(vendor - set(APART_FROM_CLASS)):
         used = [_chip(runtime, d) for d in measured if d != device]
         on = _on(_shares(runtime, used), roofs_of(load(device)))
         for row in rows():
@@ -179,7 +190,7 @@ def _ends(ratios: Floats) -> tuple[float, float]:
 
 
 def _class(runtime: str, chips: Iterable[LanguageRates]) -> LanguageRates:
-    mine = [c for c in chips if c.runtime == runtime]
+    mine = [c for c in chips if c.runtime == runtime and c.match[0] not in APART_FROM_CLASS]
     pairs = list(new_chips(runtime))
     predicted = {id(row): t for row, t in pairs}
     decode = [row for row, _ in pairs if not row.prompt]
@@ -187,7 +198,7 @@ def _class(runtime: str, chips: Iterable[LanguageRates]) -> LanguageRates:
     span = _span(prompts, predicted) if prompts else None
     return msgspec.structs.replace(
         _shares(runtime, mine),
-        match=(CLASSES[runtime],),
+        match=CLASSES[runtime],
         decode=msgspec.structs.replace(_span(decode, predicted), confidence="low"),
         prompts=span and msgspec.structs.replace(span, confidence="low"),
         tokens=max((r.tokens for r in prompts), default=0),
@@ -285,12 +296,16 @@ def _constants(runtime: str, own: Sequence[Row]) -> LanguageRates:
         source=SOURCE,
     )
     device = steps[0].device
+    names = ["byte_per_s"]
+    if runtime in CACHES and len({r.model for r in _steps(device)}) >= FEW:
+        names.append("cache_byte_per_s")
+        blank = msgspec.structs.replace(blank, cache_byte_per_s=blank.byte_per_s)
     if _apart(device):
-        found = _least(steps, blank, ["byte_per_s", "start_s"])
+        found = _least(steps, blank, [*names, "start_s"])
     else:
         start_s = _mean([_start_s(d) for r, d in CHIPS if r == runtime and _apart(d)])
         blank = msgspec.structs.replace(blank, start_s=start_s)
-        found = _least(steps, blank, ["byte_per_s"])
+        found = _least(steps, blank, names)
     prompts = [r for r in own if r.prompt]
     if not prompts:
         return found
@@ -352,22 +367,19 @@ def _least(own: Sequence[Row], c: LanguageRates, names: Sequence[str]) -> Langua
     return made(min(found, key=lambda one: one.cost).x)
 
 
-def _vendor(device: str) -> str:
-    return load(device).vendor
-
-
 def _rounded(c: LanguageRates) -> LanguageRates:
     def of(x: float | None) -> float | None:
         return None if x is None else float(f"{x:.4g}")
 
     def span(s: PhaseRange) -> PhaseRange:
-        return msgspec.structs.replace(
-            s, low=round(s.low, 3), high=round(s.high, 3), error=s.error and round(s.error, 3)
-        )
+        low, high = math.floor(s.low * 1e3) / 1e3, math.ceil(s.high * 1e3) / 1e3
+        error = None if s.error is None else round(s.error, 3)
+        return msgspec.structs.replace(s, low=low, high=high, error=error)
 
     return msgspec.structs.replace(
         c,
         byte_per_s=of(c.byte_per_s),
+        cache_byte_per_s=of(c.cache_byte_per_s),
         memory=of(c.memory),
         flop_per_s={f: float(f"{s:.4g}") for f, s in c.flop_per_s.items()},
         compute={f: float(f"{s:.4g}") for f, s in c.compute.items()},
@@ -382,7 +394,8 @@ def _rounded(c: LanguageRates) -> LanguageRates:
 
 def _line(c: LanguageRates) -> str:
     c = _rounded(c)
-    rates = f"{c.byte_per_s or c.memory} B/s, {c.flop_per_s or c.compute} FLOP/s"
+    rates = f"{c.byte_per_s or c.memory} B/s, caches {c.cache_byte_per_s}, "
+    rates += f"{c.flop_per_s or c.compute} FLOP/s"
     starts = f"start {c.start_s}, prompts {c.prompt_start_s}, attention {c.attention_flop_per_s}"
     return f"{c.runtime} {c.match}: {rates}, {starts}\n    {c.decode}\n    {c.prompts}"
 

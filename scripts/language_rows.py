@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gambrel
-from gambrel.analysis.estimate.language import gemm_flops, rows_of, stored_format
+from gambrel.analysis.estimate.language import ATTENTION, gemm_flops, rows_of, stored_format
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.catalog import load
@@ -34,6 +34,7 @@ class Work:
     several: NDArray[np.bool_]
     stored: tuple[str, ...]
     weights: NDArray[np.bool_]
+    attention: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,4 +128,5 @@ def _asked(model: str, precision: str, size: str, value: int) -> Work:
         several=np.array(several, bool),
         stored=tuple(f if f and BITS[f] < 16 else "" for f in stored),
         weights=np.array([f is not None for f in stored], bool),
+        attention=np.array([i.view.kind == ATTENTION for i in items], bool),
     )

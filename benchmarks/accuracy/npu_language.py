@@ -29,18 +29,19 @@ PHASES = {False: "decoding", True: "prompts"}
 
 def score(_: Path) -> Iterable[Score]:
     """The rows come with the project: no folder is read."""
-    known = {c.match[0]: c for c in packaged().language}
+    shared = {c.match: c for c in packaged().language if c.memory}
+    known = {c.match[0]: c for c in packaged().language if not c.memory}
     for runtime, device in fit_language.CHIPS:
         own = known[fit_language.PATTERNS.get(device, device)]
         times = fit_language.left_out(runtime, device)
         for use in ("fit", "check"):
             rows = [r for r in all_rows() if r.device == device and r.use == use]
             yield from _scores(f"{runtime} {device}", rows, times, own, use)
-    for runtime, pattern in fit_language.CLASSES.items():
+    for runtime, patterns in fit_language.CLASSES.items():
         pairs = list(fit_language.new_chips(runtime))
         times = {id(row): t for row, t in pairs}
         rows = [row for row, _ in pairs]
-        yield from _scores(f"{runtime}, a new chip", rows, times, known[pattern], "chip")
+        yield from _scores(f"{runtime}, a new chip", rows, times, shared[patterns], "chip")
 
 
 def _scores(

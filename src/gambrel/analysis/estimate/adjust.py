@@ -145,6 +145,7 @@ def _language(c: LanguageRates, one: Adjustment) -> LanguageRates:
     return replace(
         c,
         byte_per_s=c.byte_per_s and c.byte_per_s * slower[MEMORY],
+        cache_byte_per_s=c.cache_byte_per_s and c.cache_byte_per_s * slower[MEMORY],
         memory=c.memory and c.memory * slower[MEMORY],
         flop_per_s={name: n * slower[COMPUTE] for name, n in c.flop_per_s.items()},
         compute={name: n * slower[COMPUTE] for name, n in c.compute.items()},

@@ -36,6 +36,7 @@ _LONGER: Final = "the longest prompt measured had {} tokens"
 #: Rows of a GEMM from which on it is a prompt's, not a step's that makes one token.
 _SEVERAL: Final = 2
 _WHOLE: Final = 16
+ATTENTION: Final = "attention"
 
 
 def language_estimator(
@@ -145,7 +146,8 @@ def _work(view: OpView, cost: Cost, known: LanguageRates) -> tuple[Size, Languag
 
 def _parts(view: OpView, cost: Cost, known: LanguageRates) -> tuple[Size, Size]:
     """Seconds of an op's traffic and of its GEMM; a single row of one costs its traffic alone."""
-    moved = roofline.seconds(cost.read_bytes + cost.write_bytes, known.byte_per_s or 0.0)
+    cache = known.cache_byte_per_s if view.kind == ATTENTION else None
+    moved = roofline.seconds(cost.read_bytes + cost.write_bytes, cache or known.byte_per_s or 0.0)
     stored = stored_format(view)
     if stored is None:  # attention, and what works on activations alone
         rate = known.attention_flop_per_s or min(known.flop_per_s.values(), default=None)

@@ -34,6 +34,8 @@ class LanguageRates(msgspec.Struct, frozen=True, kw_only=True):
         match: Patterns of the devices, as in `Runtime.runs_on`.
         formats: In which weights were stored; wider ones are read at the same rate.
         byte_per_s: Rate at which weights and caches are read; None for a class.
+        cache_byte_per_s: Rate at which attention reads caches, where it was told from that of
+            weights; None: the same.
         memory: Share of the bandwidth that this is; None where a rate is given.
         flop_per_s: Rate of GEMMs by the format in which weights are stored.
         compute: Share of the int8 peak that this is, likewise; of a class.
@@ -53,6 +55,7 @@ class LanguageRates(msgspec.Struct, frozen=True, kw_only=True):
     match: tuple[str, ...]
     formats: tuple[str, ...]
     byte_per_s: float | None = None
+    cache_byte_per_s: float | None = None
     memory: float | None = None
     flop_per_s: dict[str, float] = {}
     compute: dict[str, float] = {}
