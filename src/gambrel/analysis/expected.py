@@ -20,7 +20,8 @@ from gambrel.analysis.estimate.cycles import cycles_estimator
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
 from gambrel.analysis.estimate.estimator import Estimator, Predictor
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
-from gambrel.analysis.estimate.shares import shares_estimator, shares_of
+from gambrel.analysis.estimate.language import for_language, language_estimator
+from gambrel.analysis.estimate.shares import OpsEstimator, shares_estimator, shares_of
 from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.estimate.totals import total
@@ -110,20 +111,31 @@ def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluatio
     return replace(expected, total=cut)
 
 
-def estimator_of(roofs: Roofs, runtime: Runtime, settings: Settings) -> Forecaster | None:
+def estimator_of(
+    roofs: Roofs, runtime: Runtime, settings: Settings, *, language: bool = False
+) -> Forecaster | None:
     """What predicts a runtime on a device; None where nothing of it was measured.
 
     Nothing was of accelerators beside a GPU: they run no kernels, and a host does not launch them.
+
+    Args:
+        roofs: Of the device.
+        runtime: That runs the workload.
+        settings: Whose constants count.
+        language: Whether a phase of a language model is to run.
     """
     if roofs.engine in BESIDE:
         return None
     constants = runtime.constants
     calibration, one = applied(settings.calibration or packaged(), runtime, roofs.device)
+    if language:
+        calibration = for_language(calibration, runtime)
     whole = tiled_estimator(roofs.device, constants, calibration)
     stream = stream_estimator(roofs.device, constants, calibration)
     if whole is not None or stream is not None:
         return whole or stream
     core = cycles_estimator(runtime, roofs.device, calibration)
+    core = core or language_estimator(runtime, roofs, calibration)
     if core is not None:
         return core
     kernels = [name for name in constants if name in FRAMEWORKS]
@@ -252,7 +264,25 @@ def _of_items(
     host = _host_on(runtime, device, estimator)
     whole = _with_host(whole, table, items, evaluation, runtime, device, host)
     spent = [None if one is None else one.value - one.launches_s for one in items]
+    if isinstance(estimator, OpsEstimator) and estimator.limiter is not None:
+        limiters = tuple(estimator.limiter(item.view, item.cost) for item in table.items)
+        most = _most(limiters, spent, table, whole)
+        return Expected(items=items, total=whole, limited_by=most, limiters=limiters)
     return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, spent, whole))
+
+
+def _most(
+    limiters: Sequence[Limiter],
+    spent: Sequence[float | None],
+    table: CostTable,
+    whole: Estimate,
+) -> Limiter:
+    """What takes the largest share, where the prediction says what decides each op."""
+    shares: dict[Limiter, float] = defaultdict(float)
+    shares[Limiter.LAUNCHES] = whole.launches_s
+    for limiter, seconds, item in zip(limiters, spent, table.items, strict=True):
+        shares[limiter] += (seconds or 0.0) * item.count
+    return max(shares, key=lambda name: shares[name])
 
 
 def expected_seconds(
@@ -277,9 +307,11 @@ def expected_seconds(
         pairs = zip(evaluation.times, table.items, strict=True)
         least = sum(t * item.count for t, item in pairs if t is not None)
         return maximum(whole[0], least), whole[1]
+    alone_too = isinstance(estimator, OpsEstimator) and not estimator.needs_roofline
+    times = [0.0 if t is None and alone_too else t for t in evaluation.times]
     found = [
         None if t is None else estimator.seconds(item.view, item.cost, t)
-        for t, item in zip(evaluation.times, table.items, strict=True)
+        for t, item in zip(times, table.items, strict=True)
     ]
     if all(one is None for one in found) or (not estimator.partial and _lacks(found, table)):
         return None

@@ -146,14 +146,21 @@ class Machine:
         self.settings = settings
         self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
         self.limits: SolRoofs = sol_roofs(self.roofs)
-        self._estimators: dict[str, Forecaster | None] = {}
+        self._estimators: dict[tuple[str, bool], Forecaster | None] = {}
         self._chosen: dict[tuple[int, str | None, str | None], tuple[Workload, Resolved]] = {}
 
-    def estimator(self, runtime: Runtime) -> Forecaster | None:
-        """What predicts a runtime; None where nothing of them was measured."""
-        if runtime.id not in self._estimators:
-            self._estimators[runtime.id] = estimator_of(self.roofs, runtime, self.settings)
-        return self._estimators[runtime.id]
+    def estimator(self, runtime: Runtime, *, language: bool = False) -> Forecaster | None:
+        """What predicts a runtime; None where nothing of them was measured.
+
+        Args:
+            runtime: That runs the workload.
+            language: Whether a phase of a language model is to run.
+        """
+        key = runtime.id, language
+        if key not in self._estimators:
+            made = estimator_of(self.roofs, runtime, self.settings, language=language)
+            self._estimators[key] = made
+        return self._estimators[key]
 
     def chosen(self, workload: Workload, settings: Settings) -> Resolved:
         """Precision and runtime of a question about a workload here.
@@ -257,12 +264,17 @@ def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list
     found: dict[int, Answer] = {}
     for table, each in tables.values():
         machines = [asked[i][0] for i in each]
-        found |= zip(each, _answers(table, machines, list(each.values())), strict=True)
+        own = _answers(table, machines, list(each.values()), language=bench.language)
+        found |= zip(each, own, strict=True)
     return [found[i] for i in range(len(asked))]
 
 
 def _answers(
-    table: CostTable, machines: Sequence[Machine], chosen: Sequence[Resolved]
+    table: CostTable,
+    machines: Sequence[Machine],
+    chosen: Sequence[Resolved],
+    *,
+    language: bool,
 ) -> list[Answer]:
     runtimes = [one.runtime.runtime for one in chosen]
     pairs = evaluated_on(table, machines, runtimes)
@@ -271,7 +283,7 @@ def _answers(
         [held for held, _ in pairs],
         # How fast the host is with its ops is not known, so neither is the whole.
         [
-            None if table.on_host else m.estimator(r)
+            None if table.on_host else m.estimator(r, language=language)
             for m, r in zip(machines, runtimes, strict=True)
         ],
         runtimes,

@@ -193,6 +193,8 @@ class Runtime(
         served: Language models are stored as serving engines store them (q, k, v as one matrix).
         language: True: runs phases of language models and nothing else; False: runs everything but
             them; None: both.
+        networks_only: Its constants were fitted to other networks than language models, of whose
+            published times they are wrong: these have no expected time under it.
         graph: Launches are recorded and replayed; the host does not pay for each.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
@@ -222,6 +224,7 @@ class Runtime(
     formats: tuple[str, ...] = ()
     served: bool = False
     language: bool | None = None
+    networks_only: bool = False
     graph: bool = False
     max_batch: int | None = None
     persistent_recurrence: bool = False

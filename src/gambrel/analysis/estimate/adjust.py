@@ -20,6 +20,7 @@ from gambrel.analysis.estimate.constants import Adjustment, Calibration, Shares
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.estimator import Predictor
 from gambrel.analysis.estimate.formula_input import Predicted
+from gambrel.analysis.estimate.language_constants import LanguageRates, PhaseRange
 from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.measures import Estimate
 from gambrel.analysis.roofs import Roofs
@@ -111,6 +112,10 @@ def applied(
             adjusted_engine(c, one) if c.runtime in names and matches(c.match, device) else c
             for c in calibration.engines
         ],
+        language=tuple(
+            _language(c, one) if c.runtime in names and matches(c.match, device) else c
+            for c in calibration.language
+        ),
     )
     return own, one
 
@@ -129,6 +134,27 @@ def adjusted_engine(c: EngineConstants, one: Adjustment) -> EngineConstants:
         low=one.low,
         high=one.high,
         confidence=one.confidence,
+        why=one.why,
+    )
+
+
+def _language(c: LanguageRates, one: Adjustment) -> LanguageRates:
+    """The rates of a class, or of a chip, as they are on the device."""
+    slower = {name: 1 / one.factors[name] for name in (COMPUTE, MEMORY)}
+    own = PhaseRange(low=one.low, high=one.high, confidence=one.confidence, rows=one.rows)
+    return replace(
+        c,
+        byte_per_s=c.byte_per_s and c.byte_per_s * slower[MEMORY],
+        cache_byte_per_s=c.cache_byte_per_s and c.cache_byte_per_s * slower[MEMORY],
+        memory=c.memory and c.memory * slower[MEMORY],
+        flop_per_s={name: n * slower[COMPUTE] for name, n in c.flop_per_s.items()},
+        compute={name: n * slower[COMPUTE] for name, n in c.compute.items()},
+        attention_flop_per_s=c.attention_flop_per_s and c.attention_flop_per_s * slower[COMPUTE],
+        start_s=c.start_s * one.factors[LAUNCH],
+        prompt_start_s=c.prompt_start_s * one.factors[LAUNCH],
+        decode=own,
+        prompts=c.prompts and own,
+        models=one.models,
         why=one.why,
     )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.language_constants import LanguageRates
 from gambrel.analysis.estimate.probed import Probed
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
 
@@ -234,6 +235,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tiled_classes: The same from a datasheet.
         streams: Constants of chips that stream frames.
         engines: Constants of engines, by class of devices.
+        language: What NPUs attain of language models.
         adjusted: A user's factors on all these, by runtime and device.
     """
 
@@ -247,6 +249,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tiled_classes: tuple[TiledClass, ...] = ()
     streams: tuple[StreamConstants, ...] = ()
     engines: tuple[EngineConstants, ...] = ()
+    language: tuple[LanguageRates, ...] = ()
     adjusted: tuple[Adjustment, ...] = ()
 
 

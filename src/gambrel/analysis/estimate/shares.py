@@ -26,7 +26,8 @@ from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
 from gambrel.analysis.estimate.formula_input import Predicted
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.estimate.language_constants import LanguageBasis
+from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
@@ -39,7 +40,7 @@ _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
 _WEIGHT: Final = "weight"
 #: What a prediction rests on: its start, range, confidence and reason.
-Basis: TypeAlias = Shares | Cycles
+Basis: TypeAlias = Shares | Cycles | LanguageBasis
 #: FLOP per byte below which the memory decides: the ridge points of processors and Apple GPUs lie
 #: at 9 (Raspberry Pi 5) and above.
 _THIN: Final = 8.0
@@ -60,6 +61,8 @@ class OpsEstimator:
         work: Seconds of an op without its start, and what they rest on; None where a roof that may
             decide is unknown.
         needs_roofline: Whether an op without a roofline time has none at all.
+        limiter: What decides the time of an op, where its rates say so and a datasheet may not;
+            None: its roofline does.
     """
 
     batched = True
@@ -71,9 +74,11 @@ class OpsEstimator:
         work: Callable[[OpView, Cost], tuple[Size, Basis] | None],
         *,
         needs_roofline: bool = True,
+        limiter: Callable[[OpView, Cost], Limiter] | None = None,
     ) -> None:
         self._work = work
-        self._needs_roofline = needs_roofline
+        self.needs_roofline = needs_roofline
+        self.limiter = limiter
 
     def in_sequence(self, _: OpView) -> bool:
         """Never: each dependent step is an op that starts."""
@@ -88,7 +93,7 @@ class OpsEstimator:
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
-        if roofline_time_s is None and self._needs_roofline:
+        if roofline_time_s is None and self.needs_roofline:
             return None
         least = roofline_time_s or 0.0
         found = self._work(view, cost)

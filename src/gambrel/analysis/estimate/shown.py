@@ -13,6 +13,7 @@ import msgspec
 
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
 from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.language_constants import LanguageRates
 
 #: Share of the held-out rows that lie inside the range, and their mean error, from which on a
 #: prediction may be called high. The range aims at 90 % and was found within five points of it on
@@ -85,7 +86,8 @@ def shown_of(names: Sequence[str], calibration: Calibration) -> tuple[ErrorLine,
 def shares_shown(runtime: str, calibration: Calibration) -> tuple[ErrorLine, ...]:
     """What was shown of a runtime of which only shares of the roofs, or cycles, are known."""
     known: tuple[Shares | Cycles, ...] = (*calibration.shares, *calibration.cycles)
-    return tuple(
+    steps = (line for c in calibration.language if c.runtime == runtime for line in _language(c))
+    shares = tuple(
         ErrorLine(
             what="whole runs",
             formats=s.dtype if isinstance(s, Cycles) else "",
@@ -98,6 +100,21 @@ def shares_shown(runtime: str, calibration: Calibration) -> tuple[ErrorLine, ...
         for s in known
         if s.runtime == runtime and s.error is not None
     )
+    return *shares, *steps
+
+
+def _language(c: LanguageRates) -> Iterator[ErrorLine]:
+    for what, span in (("decoding", c.decode), ("prompts", c.prompts)):
+        if span is not None and span.error is not None:
+            yield ErrorLine(
+                what=what,
+                formats=", ".join(c.formats),
+                device=", ".join(c.match),
+                rows=span.rows,
+                error=span.error,
+                inside=_CENTRAL,
+                confidence=span.confidence,
+            )
 
 
 def _whole(name: str, calibration: Calibration) -> Iterator[ErrorLine]:

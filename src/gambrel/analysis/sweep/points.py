@@ -239,7 +239,8 @@ def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTa
     n, runtime = points.count, chosen.runtime.runtime
     table = points.arrays.table(chosen.precision, machine.plan(runtime))
     held, sol = evaluated(table, machine, runtime)
-    estimator = None if table.on_host else machine.estimator(runtime)
+    language = points.arrays.language
+    estimator = None if table.on_host else machine.estimator(runtime, language=language)
     run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
     if expected is not None and sol is not None:
