@@ -86,6 +86,24 @@ def utilization(busy_s: float, time_s: float) -> float:
     return busy_s / time_s if time_s else 0.0
 
 
+def positive(value: Size) -> Size | None:
+    """The same; None for no time at all, and NaN at such places of an array."""
+    if isinstance(value, (int, float)):
+        return value or None
+    import numpy as np
+
+    return np.where(np.asarray(value) > 0, value, np.nan)
+
+
+def no_less(value: Size, limit: Size) -> Size:
+    """Values raised to a limit where there is one: NaN, as `positive` gives it, is none."""
+    if isinstance(value, (int, float)) and isinstance(limit, (int, float)):
+        return max(value, limit)
+    import numpy as np
+
+    return np.fmax(value, limit)
+
+
 def maximum(a: Size, b: Size) -> Size:
     """The larger one, of numbers or of each pair in arrays."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):

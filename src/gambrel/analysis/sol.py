@@ -114,8 +114,7 @@ def sol_time(parts: Sequence[SolPart], limits: SolRoofs) -> Size | None:
     if not known:
         return None
     whole = sum(known)
-    nothing = isinstance(whole, (int, float)) and not whole
-    return None if nothing and any(_unbounded(part, limits) for part in parts) else whole
+    return roofline.positive(whole) if any(_unbounded(p, limits) for p in parts) else whole
 
 
 def _unbounded(part: SolPart, limits: SolRoofs) -> bool:

@@ -73,8 +73,9 @@ def test_without_a_compute_roof_prompts_have_no_expected_time(config):
 @pytest.mark.parametrize("precision", ["fp16", "q8_0", "q4_k_m"])
 def test_no_expected_time_is_below_the_limits(config, device, precision):
     found = decode(config, device, precision, runtime="llama-cpp")
-    assert found.expected_time_s >= found.roofline_time_s >= found.sol_time_s
-    assert found.expected_time_s.low >= found.sol_time_s
+    least = found.sol_time_s or 0.0  # unknown where all of it may stay on the chip
+    assert found.expected_time_s >= found.roofline_time_s >= least
+    assert found.expected_time_s.low >= least
 
 
 def test_other_runtimes_borrow_nothing(config):
