@@ -169,6 +169,16 @@ def parse_dtype(text: str) -> str:
     return key
 
 
+def names_parts(precision: str | None) -> bool:
+    """Whether a format is more than one for the whole model: ``w4a16``, ``q4_k_m``."""
+    if precision is None:
+        return False
+    try:
+        return parse_dtype(precision) in GGUF_MIXES
+    except UnknownNameError:
+        return True
+
+
 def width_bytes(dtype: str) -> float:
     """Returns the bytes that one element of ``dtype`` occupies, block scales included."""
     return BITS[dtype] / 8

@@ -152,7 +152,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             config,
             phase=request.phase,
             sizes=sizes,
-            precision=request.precision,
+            precision=request.by_part,
             keep_open=request.keep_open,
             name=name,
             served=request.layers == "merged",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.capture.inputs import ExampleInput
+from gambrel.dtypes import names_parts
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Workload
 
@@ -42,6 +43,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     precision: str | None = None
     keep_open: bool = False
     layers: str = "code"
+
+    @property
+    def by_part(self) -> str | None:
+        """The formats to build a language model with; None leaves one for all to the analysis."""
+        one = self.layers == "single" and not names_parts(self.precision)
+        return None if one else self.precision
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from gambrel.capture.request import (
     refuse_inputs,
     refuse_what_was_ignored,
 )
-from gambrel.dtypes import GGUF_MIXES, parse_dtype
+from gambrel.dtypes import names_parts
 from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
 from gambrel.fileio import check_name
 from gambrel.hub import folder_of, is_hub, title_of
@@ -146,7 +146,7 @@ def _from_zoo(name: str, request: Request) -> ResolvedModel:
     pipeline = pipelines.find(name)
     if pipeline is not None:
         return ResolvedModel(workload=pipelines.load(pipeline, request.sizes, request.phase))
-    if request.layers != "code" or _names_parts(request.precision):
+    if request.layers != "code" or names_parts(request.precision):
         # What the zoo has is the model's own code, in one format.
         base, phase = _phase_of(name)
         if (named := config_of(base)) is not None:
@@ -166,23 +166,15 @@ def _phase_of(name: str) -> tuple[str, str | None]:
     return (base, last) if last in {"prefill", "decode"} else (name, None)
 
 
-def _names_parts(precision: str | None) -> bool:
-    """Whether a format is more than one for the whole model: ``w4a16``, ``q4_k_m``."""
-    if precision is None:
-        return False
-    try:
-        return parse_dtype(precision) in GGUF_MIXES
-    except UnknownNameError:
-        return True
-
-
 def has_parts(model: Any, layers: str, precision: str | None = None) -> bool:
     """Whether a number format applies to the parts of a model: one workload for each format."""
     from gambrel.llm.known import config_of
 
+    if layers == "single" and not names_parts(precision):
+        return False
     if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))
-    by_part = layers != "code" or _names_parts(precision)
+    by_part = layers != "code" or names_parts(precision)
     return by_part and config_of(_phase_of(str(model))[0]) is not None
 
 

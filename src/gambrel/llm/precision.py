@@ -86,6 +86,11 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         items = (item.partition("=") for item in self.name.split(","))
         return any(sign and _part(name.strip(), name) == part for name, sign, _ in items)
 
+    def all_in(self, dtype: str) -> Precisions:
+        """Every part in one format."""
+        parts = dict.fromkeys(("weights", "activations", *_DEFAULTS), dtype)
+        return msgspec.structs.replace(self, name=dtype, **parts)
+
     def with_cache(self, dtype: str) -> Precisions:
         """The same with keys and values in another format; the name says so."""
         if self.of("kv_cache") == dtype:

@@ -195,6 +195,8 @@ class Runtime(
             them; None: both.
         networks_only: Its constants were fitted to other networks than language models, of whose
             published times they are wrong: these have no expected time under it.
+        one_format: A number format is that of all parts of a language model, its cache and its
+            output layer included.
         graph: Launches are recorded and replayed; the host does not pay for each.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
@@ -225,6 +227,7 @@ class Runtime(
     served: bool = False
     language: bool | None = None
     networks_only: bool = False
+    one_format: bool = False
     graph: bool = False
     max_batch: int | None = None
     persistent_recurrence: bool = False
@@ -245,9 +248,11 @@ class Runtime(
     def layers(self) -> str:
         """Whose layers of a language model run.
 
-        ``code``: those of the model's code; ``engine``: an engine's own; ``merged``: those of an
-        engine that stores q, k and v as one matrix.
+        ``code``: those of the model's code; ``engine``: an engine's own; ``single``: the same, all
+        in one number format; ``merged``: those of an engine that stores q, k and v as one matrix.
         """
+        if self.one_format:
+            return "single"
         if self.served:
             return "merged"
         return "engine" if self.language else "code"

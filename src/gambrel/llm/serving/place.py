@@ -14,7 +14,8 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.errors import DeviceError, GambrelError
+from gambrel.dtypes import names_parts
+from gambrel.errors import DeviceError, GambrelError, InputError
 from gambrel.llm.collectives import busiest
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import BATCHES, EngineMix
@@ -70,7 +71,7 @@ def place(
         placed=placed,
         topology=node,
         sharding=sharding,
-        precisions=_cached(precisions, spec, device, chosen),
+        precisions=_formats(precisions, spec, device, chosen),
         engine=engine,
         settings=replace(settings, runtime=chosen.id),
         built={} if built is None else built,
@@ -84,6 +85,25 @@ def _runtime(device: Device, requested: str | None) -> Runtime:
         return chosen
     there = on_device(device, language=True)
     return next((r for r in there if r.service is not None and r.default_for), chosen)
+
+
+def _formats(
+    precisions: Precisions, spec: ModelSpec, device: Device, runtime: Runtime
+) -> Precisions:
+    """The formats as the engine has them.
+
+    Raises:
+        InputError: It does not take the one that was asked for.
+    """
+    if not runtime.one_format or names_parts(precisions.name):
+        return _cached(precisions, spec, device, runtime)
+    given = precisions.name != spec.precisions().name
+    if given and precisions.name not in runtime.formats:
+        raise InputError(
+            f"{runtime.name} does not read {precisions.name}; it takes "
+            f"{', '.join(runtime.formats)}."
+        )
+    return precisions.all_in(precisions.name if given else runtime.formats[0])
 
 
 def _cached(

@@ -93,8 +93,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding = self.sharding
         if spec is not None:
             sharding = msgspec.structs.replace(sharding, pipeline=1)
-        formats, runtime = native(self.precisions, self.device), self.settings.runtime or ""
-        key = (id(spec or self.spec), step, formats, sharding, self.topology, runtime)
+        formats, name = native(self.precisions, self.device), self.settings.runtime or ""
+        key = (id(spec or self.spec), step, formats, sharding, self.topology, name)
         if key not in self.built:
             workload = build_rank(
                 spec or self.spec,
@@ -102,7 +102,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 formats,
                 sharding,
                 topology=self.topology,
-                runtime=runtime,
+                runtime=name,
+                fused=not name or runtime(name).served,
                 routing_skew=self.engine.routing_skew,
             )
             if self.engine.lora is not None and spec is None:

@@ -1,0 +1,42 @@
+"""Runtimes that run a language model in one number format: every face means the same by it."""
+
+from __future__ import annotations
+
+import pytest
+
+import gambrel
+
+MODEL = "llama-3-8b"
+ASKED = {"phase": "decode", "context": 256}
+
+
+@pytest.mark.parametrize(
+    ("device", "runtime", "precision"),
+    [("snapdragon-8-elite", "genie", "int4"), ("rk3588-npu", "rkllm", "int8")],
+)
+def test_the_default_and_its_name_are_one_question(device, runtime, precision):
+    default = gambrel.analyze(MODEL, hardware=device, **ASKED)
+    assert (default.runtime, default.model.precision) == (runtime, precision)
+    named = gambrel.analyze(MODEL, hardware=device, precision=precision, **ASKED)
+    assert named.expected_time_s == default.expected_time_s
+    assert named.total.traffic_bytes == default.total.traffic_bytes
+    swept = gambrel.sweep(MODEL, [device], precision=precision, phase="decode", context=[256])
+    assert float(swept.expected_time_s[0]) == pytest.approx(default.expected_time_s.value)
+
+
+@pytest.mark.parametrize("device", ["snapdragon-8-elite", "rk3588-npu"])
+def test_a_served_step_is_that_of_the_analysis(device):
+    plan = gambrel.serve_plan(
+        MODEL, hardware=device, input=255, output=2, concurrency=1, max_devices=1
+    )
+    best, alone = plan.best[0], gambrel.analyze(MODEL, hardware=device, **ASKED)
+    assert best.point.precision == alone.model.precision
+    assert best.decode.expected_time_s.value == pytest.approx(alone.expected_time_s.value, rel=1e-2)
+
+
+def test_a_format_that_the_engine_lacks_is_refused():
+    plan = gambrel.serve_plan(
+        MODEL, hardware="snapdragon-8-elite", input=255, output=2, precision="fp8", max_devices=1
+    )
+    assert not plan.best
+    assert plan.refused[0].reason == "Qualcomm Genie does not read fp8; it takes int4."
