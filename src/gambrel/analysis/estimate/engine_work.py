@@ -48,7 +48,7 @@ FUSED_KEYS: Final = 512
 OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "optimizer"})
 _SCALARS: Final = (
     "rows", "columns", "depth", "copies", "attention", "windowed", "finished", "taps", "elements",
-    "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes",
+    "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes", "images",
 )  # fmt: skip
 _STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
@@ -77,6 +77,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
         count: Executions in a run.
         members: Items of the cost table, by index.
         main: Of these, the one that its time is shown at.
+        images: Inputs of the whole run at once: what its convolutions and attentions say.
     """
 
     dtype: str
@@ -96,6 +97,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     members: tuple[int, ...]
     main: int
+    images: Size = 1
 
     @property
     def flops(self) -> Size:
@@ -155,6 +157,8 @@ def engine_table(table: CostTable) -> EngineTable:
     kernels = tuple(
         kernel for items, group in groups if (kernel := _kernel(items, group, straight)) is not None
     )
+    images = _images(table)
+    kernels = tuple(msgspec.structs.replace(k, images=images) for k in kernels)
     flops: dict[str, Size] = {}
     for kernel in kernels:
         if kernel.dtype:
@@ -164,6 +168,12 @@ def engine_table(table: CostTable) -> EngineTable:
         formats=largest_first(flops),
         described=not any(item.view.kind in OTHERS for item in table.items),
     )
+
+
+def _images(table: CostTable) -> Size:
+    """Inputs at once: the largest batch of a convolution or an attention."""
+    views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
+    return reduce(maximum, (v.size("batch", 1) for v in views), 1)
 
 
 def _kernel(
