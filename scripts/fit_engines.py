@@ -116,16 +116,20 @@ SAME_PROCESS = {
     "Tiger Lake": "Alder Lake",
 }
 #: Of a processor: its tiles are small, its clock is told from its power, a kernel waits for its
-#: threads, softmax and what stands by itself take functions in 32 bits.
+#: threads, softmax and what stands by itself take functions in 32 bits. A single row waits for its
+#: operand: one load for each product.
 CPU = {
     **GPU, "compute": 0.85, "gather": 0.3, "small": 1.0, "wave": 0.5, "tap": 2.5, "element": 20.0,
     "memory": 0.8, "cache": 0.3, "kept": 0.5, "launch": 10000.0, "step": 0.0, "start_s": 1e-5,
-    "turbo": 0.9, "sync": 400.0, "fast": 0.7, "fine": 0.8, "finest": 0.9, "softmax": 300.0,
+    "turbo": 0.9, "sync": 400.0, "fast": 0.7, "fine": 0.8, "finest": 0.9, "single": 0.5,
+    "softmax": 300.0,
 }  # fmt: skip
 #: Per FLOP in fp32 of a processor at 1 GHz, J.
 CPU_ENERGY = 7e-12
 #: Of an Intel GPU.
-XE = {**GPU, "compute": 0.4, "element": 20.0, "launch": 10000.0, "softmax": 200.0}
+XE = {
+    **GPU, "compute": 0.4, "element": 20.0, "launch": 10000.0, "softmax": 200.0, "single": 0.5,
+}  # fmt: skip
 XE_FREE = (
     "compute", "attention", "wave", "finish", "tap", "element", "memory", "kept", "launch", "step",
     "start_s", "softmax",

@@ -67,6 +67,8 @@ def test_threads_share_small_tiles_and_scores_cost_functions() -> None:
     work = {"rows": 16.0, "columns": 32.0, "depth": 10.0, "copies": 1.0}
     assert _seconds({}, PLAIN, **work) == pytest.approx(2 * 64 * 64 * 10)
     assert _seconds({"fine": 1.0, "finest": 0.5}, PLAIN, **work) == pytest.approx(2 * 16 * 32 * 20)
+    # One row has a kernel of its own, which waits for its operand.
+    assert _seconds({"single": 0.5}, PLAIN, **{**work, "rows": 1.0}) == pytest.approx(2 * 64 * 20)
     # An attention of 16 queries and 10 keys has 160 scores.
     scores = {**work, "attention": 1.0}
     less = _seconds({}, PLAIN, **scores)
