@@ -25,9 +25,11 @@ import numpy as np
 
 import card_rows
 import jetson_rows
+import openvino_rows
+from gambrel.analysis.estimate import packaged
 from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_constants import EngineConstants
-from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
+from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, running, whole_run
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_fit import minimized
 from gambrel.device.catalog import load
@@ -45,12 +47,18 @@ CARDS = (
     "NVIDIA/TensorRT demo/BERT/README.md @768d994b and @007c3470, Apache-2.0 (figures only); model "
     "pages of Ultralytics (figures only); see benchmarks/data/cards, 2026-11-24"
 )
+INTEL = (
+    "openvinotoolkit/openvino OV-2024.3-benchmark-data.csv @d4525174, Apache-2.0 (figures only); "
+    "see benchmarks/data/openvino, 2026-11-26"
+)
 #: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
 PULL = 0.3
 #: Share of the held-out rows beyond each end of a range.
 TAIL = 0.02
 #: Models from which on a number format has a range of its own.
 ENOUGH = 5
+#: Of fewer rows in a number format half as many lie beyond each end.
+SMALL = 60
 #: How much wider a range is where neither the model nor the device was measured. Assumed.
 BOTH = 1.15
 #: No share is more than whole, and no memory attains all of its bandwidth.
@@ -62,6 +70,9 @@ MOST = {
     "small": 1.0,
     "wave": 1.0,
     "apart": 1.0,
+    "kept": 1.0,
+    "fast": 1.0,
+    "matrix": 1.0,
 }
 
 
@@ -73,6 +84,7 @@ class Class:
         runtime: Id.
         start: Constants from what is known of such kernels before any of these rows.
         free: Names of those that the rows can tell.
+        pull: Weight of a factor of e from the start.
     """
 
     runtime: str
@@ -85,6 +97,7 @@ class Class:
     confidence: str
     why: str
     source: str = MLPERF
+    pull: float = PULL
 
 
 GPU = {
@@ -95,7 +108,34 @@ GPU = {
 #: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
 ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
 #: Processes that an architecture shares with one of `ENERGY`.
-SAME_PROCESS = {"Volta": "Turing", "Hopper": "Ada"}
+SAME_PROCESS = {
+    "Volta": "Turing",
+    "Hopper": "Ada",
+    "Comet Lake": "Coffee Lake",
+    "Raptor Lake": "Alder Lake",
+    "Tiger Lake": "Alder Lake",
+}
+#: Of a processor: its tiles are small, its clock is told from its power, a kernel waits for its
+#: threads, softmax and what stands by itself take functions in 32 bits. A single row waits for its
+#: operand: one load for each product.
+CPU = {
+    **GPU, "compute": 0.85, "gather": 0.3, "small": 1.0, "wave": 0.5, "tap": 2.5, "element": 20.0,
+    "memory": 0.8, "cache": 0.3, "kept": 0.5, "launch": 10000.0, "step": 0.0, "start_s": 1e-5,
+    "turbo": 0.9, "sync": 400.0, "fast": 0.7, "fine": 0.8, "finest": 0.9, "single": 0.5,
+    "softmax": 300.0,
+}  # fmt: skip
+#: Per FLOP in fp32 of a processor at 1 GHz, J.
+CPU_ENERGY = 7e-12
+#: Of an Intel GPU.
+XE = {
+    **GPU, "compute": 0.4, "element": 20.0, "launch": 10000.0, "softmax": 200.0, "single": 0.5,
+}  # fmt: skip
+XE_FREE = (
+    "compute", "attention", "wave", "finish", "tap", "element", "memory", "kept", "launch", "step",
+    "start_s", "softmax",
+)  # fmt: skip
+#: Weight of the start where a class has few rows far from any guess.
+FEW = 0.1
 CLASSES = (
     Class(  # before all NVIDIA devices: the first that matches counts
         runtime="tensorrt",
@@ -125,7 +165,7 @@ CLASSES = (
         source=f"{MLPERF}; {CARDS}",
     ),
     Class(
-        runtime="openvino",
+        runtime="ipex",
         match=("xeon",),
         start={
             **GPU, "compute": 0.5, "gather": 100.0, "small": 1.0, "wave": 0.0, "attention": 0.3,
@@ -136,8 +176,68 @@ CLASSES = (
         formats={"int8": 1.0},
         lanes_per_unit=32,
         confidence="low",
-        why="whole runs of MLPerf Inference on two Xeons, by the kernels of oneDNN that OpenVINO "
-        "uses as well",
+        why="whole runs of MLPerf Inference on two Xeons, by oneDNN's kernels under PyTorch",
+    ),
+    Class(
+        runtime="openvino",
+        match=("amx",),
+        start={**CPU, "matrix": 0.5},
+        free=(
+            "compute", "attention", "gather", "wave", "finish", "tap", "element", "memory", "kept",
+            "cache", "launch", "sync", "softmax", "matrix",
+        ),
+        flop_energy={"Rapids": CPU_ENERGY},
+        formats={"int8": 1.0, "bf16": 2.0, "fp32": 4.0},
+        lanes_per_unit=32,
+        confidence="low",
+        why="whole runs under OpenVINO on two Xeons with AMX",
+        source=INTEL,
+    ),
+    Class(
+        runtime="openvino",
+        match=("xeon", "core-i", "core-ultra"),
+        start=CPU,
+        free=(
+            "compute", "attention", "gather", "wave", "finish", "tap", "element", "memory", "kept",
+            "cache", "launch", "sync", "fast", "softmax",
+        ),
+        flop_energy=dict.fromkeys(
+            ("Cascade Lake", "Ice Lake", "Coffee Lake", "Alder Lake", "Meteor Lake"), CPU_ENERGY
+        ),
+        formats={"int8": 1.0, "fp32": 4.0},
+        lanes_per_unit=32,
+        confidence="medium",
+        why="whole runs under OpenVINO on 16 processors of Intel's without AMX",
+        source=INTEL,
+    ),
+    Class(
+        runtime="openvino",
+        match=("xe-hpg",),
+        start={**XE, "launch": 30000.0},
+        free=(
+            "compute", "attention", "wave", "element", "memory", "kept", "launch", "start_s",
+            "softmax",
+        ),
+        flop_energy={},
+        formats={"int8": 1.0, "fp16": 2.0},
+        lanes_per_unit=128,
+        confidence="low",
+        why="whole runs under OpenVINO on two cards with one chip, small kernels twofold apart",
+        source=INTEL,
+        pull=FEW,
+    ),
+    Class(
+        runtime="openvino",
+        match=("xe-lp",),
+        start=XE,
+        free=XE_FREE,
+        flop_energy={},
+        formats={"int8": 1.0, "fp16": 2.0},
+        lanes_per_unit=128,
+        confidence="medium",
+        why="whole runs under OpenVINO on three integrated GPUs",
+        source=INTEL,
+        pull=FEW,
     ),
 )  # fmt: skip
 
@@ -180,9 +280,10 @@ class Runs:
         """Seconds of each row, at its best batch."""
         flop_j = np.array([c.flop_energy_of(a) for a in self._architectures])
         energies = {f: c.energy_of(f) for f in set(self._formats)}
+        machine = self._machine(c, flop_j)
         times = kernel_times(
             c.constants,
-            self._machine(flop_j, spread=True),
+            self._spread(machine),
             self._columns,
             self._peaks,
             np.array([energies[f] for f in self._formats]),
@@ -190,20 +291,25 @@ class Runs:
         count = self._columns["count"]
         busy = np.add.reduceat(times.whole * count, self._first)
         energy = np.add.reduceat(times.energy_j * count, self._first)
-        whole = whole_run(c.constants, self._machine(flop_j, spread=False), busy, energy)
+        whole = whole_run(c.constants, machine, busy, energy)
         best = np.full(len(self.rows), np.inf)
         np.minimum.at(best, self._rows_of, whole / np.array(self._batch))
         return best + c.constants.get("call_s", 0.0) * self._called
 
-    def _machine(self, flop_j: Any, *, spread: bool) -> EngineMachine:
-        def of(name: str) -> Any:
-            values = flop_j
-            if name != "flop_j":
-                values = np.array([getattr(m, name) for m in self._machines])
-            return np.repeat(values, self._sizes) if spread else values
+    def _machine(self, c: EngineConstants, flop_j: Any) -> EngineMachine:
+        """Each batch's device, at the clock that it holds."""
 
+        def of(name: str) -> Any:
+            return np.array([getattr(m, name) for m in self._machines])
+
+        names = (n for n in EngineMachine.__struct_fields__ if n != "flop_j")
+        machine = EngineMachine(flop_j=flop_j, **{name: of(name) for name in names})
+        return running(c.constants, machine)
+
+    def _spread(self, machine: EngineMachine) -> EngineMachine:
+        """One entry for each kernel."""
         names = EngineMachine.__struct_fields__
-        return EngineMachine(**{name: of(name) for name in names})
+        return EngineMachine(**{n: np.repeat(getattr(machine, n), self._sizes) for n in names})
 
 
 def _peak(device: Any, dtype: str) -> float:
@@ -216,9 +322,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", help="id of the runtime to fit; the others stay as they are")
     options = parser.parse_args()
-    found = [*rows(options.folder), *card_rows.rows(), *jetson_rows.rows()]
-    fitted = [fit_class(one, found) for one in CLASSES]
+    found = [
+        *rows(options.folder),
+        *card_rows.rows(),
+        *jetson_rows.rows(),
+        *openvino_rows.rows(),
+    ]
+    known = {(c.runtime, c.match): c for c in packaged().engines}
+    fitted = [
+        known[one.runtime, one.match]
+        if options.only not in (None, one.runtime)
+        else fit_class(one, found)
+        for one in CLASSES
+    ]
     for c in fitted:
         print(msgspec.json.format(msgspec.json.encode(c)).decode())
     if options.write:
@@ -285,7 +403,8 @@ def by_format(own: Sequence[Row], ratios: Sequence[float]) -> dict[str, tuple[fl
     for row, ratio in zip(own, ratios, strict=True):
         found[row.precision].append(ratio)
         models[row.precision].add(row.group)
-    return {f: ends_of(r, TAIL) for f, r in sorted(found.items()) if len(models[f]) >= ENOUGH}
+    enough = {f: r for f, r in sorted(found.items()) if len(models[f]) >= ENOUGH}
+    return {f: ends_of(r, TAIL / 2 if len(r) < SMALL else TAIL) for f, r in enough.items()}
 
 
 def ends_of(ratios: Sequence[float], tail: float) -> tuple[float, float]:
@@ -324,7 +443,7 @@ def fit(one: Class, measured: Sequence[Row]) -> EngineConstants:
     def residuals(x: Any) -> Any:
         return np.log(runs.predicted(scaled(x)) / runs.seconds)
 
-    return rounded(scaled(minimized(residuals, count, PULL)))
+    return rounded(scaled(minimized(residuals, count, one.pull)))
 
 
 def rounded(c: EngineConstants) -> EngineConstants:

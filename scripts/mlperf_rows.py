@@ -130,7 +130,7 @@ def _key(r: dict[str, str]) -> tuple[str, ...] | None:
     apart = any(name in r["system"] for name in ("MaxQ", "Triton"))
     if device is None or not usable or apart or not _scenario(r):
         return None
-    name = "tensorrt" if r["accelerator"] else "openvino"
+    name = "tensorrt" if r["accelerator"] else "ipex"
     return r["model"], device, name, _precision(r["model"], device), r["scenario"], r["version"]
 
 
@@ -175,7 +175,14 @@ def tables(row: Row) -> Iterator[tuple[int, EngineTable]]:
 
 
 def _table(row: Row, batch: int) -> EngineTable:
+    return _engine_table(row.model, batch, row.sizes, row.precision, row.runtime)
+
+
+@cache
+def _engine_table(
+    model: str, batch: int, sizes: tuple[tuple[str, int], ...], precision: str, name: str
+) -> EngineTable:
     # On-chip memory takes no part in an engine's table, so any device serves.
-    device = load("xeon-8480+" if row.runtime == "openvino" else "h100-sxm5-80gb")
-    plan = Machine(device, Settings()).plan(runtime(row.runtime))
-    return bench(row.model, batch, row.sizes).table(row.precision, plan).engine
+    device = load("h100-sxm5-80gb" if name == "tensorrt" else "xeon-8480+")
+    plan = Machine(device, Settings()).plan(runtime(name))
+    return bench(model, batch, sizes).table(precision, plan).engine

@@ -29,7 +29,7 @@ TARGETS = {"stable": "12 %"}
 Ends: TypeAlias = Callable[[str], tuple[float, float]]
 #: Runtime, rows, their predicted times, how they were held out, the range → scores.
 Scorer: TypeAlias = Callable[[str, Sequence[Row], Sequence[float], str, Ends], Iterable[Score]]
-NAMES = {"tensorrt": "TensorRT", "openvino": "oneDNN on Xeon"}
+NAMES = {"tensorrt": "TensorRT", "ipex": "oneDNN on Xeon"}
 
 
 def score(folder: Path) -> Iterable[Score]:

@@ -52,6 +52,8 @@ def _table() -> tuple[Row, ...]:
          "torch Zero-DCE, arXiv 2001.06826"),
         ("unet", "U-Net, 64 to 1024 channels, 2 classes", _unet, (3, 640, 1280), segmentation,
          ("unet-segmentation",), "torch U-Net, arXiv 1505.04597"),
+        ("unet-camvid", "U-Net, 64 to 1024 channels, 12 classes", partial(_unet, 12),
+         (3, 368, 480), segmentation, ("unet-camvid-onnx-0001",), "torch U-Net, arXiv 1505.04597"),
         ("3d-unet", "3D U-Net of MLPerf (KiTS19), 3 classes", _unet3d, (1, 128, 128, 128),
          segmentation, ("unet3d", "unet-3d", "3d-unet-kits19"),
          "torch Unet3D of mlcommons/training, image_segmentation"),
@@ -219,7 +221,7 @@ def _double(cin: int, cout: int, middle: int | None = None) -> Any:
     )
 
 
-def _unet() -> Any:
+def _unet(classes: int = 2) -> Any:
     import torch
     from torch import nn
     from torch.nn import functional as f
@@ -234,7 +236,7 @@ def _unet() -> Any:
             self.down = nn.ModuleList(_double(a, b) for a, b in pairs)
             self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(pairs))
             self.join = nn.ModuleList(_double(b, a) for a, b in reversed(pairs))
-            self.last = nn.Conv2d(64, 2, 1)
+            self.last = nn.Conv2d(64, classes, 1)
 
         def forward(self, x: Any) -> Any:
             kept = [self.first(x)]

@@ -267,7 +267,7 @@ def test_in_an_analysis():
     assert found.inferences == 8
     assert found.confidence == "medium"
     assert 0 < found.energy_j <= found.energy_upper_bound_j
-    unknown = gambrel.analyze("resnet50", "xeon-8480+").energy
+    unknown = gambrel.analyze("resnet50", "graviton4").energy
     assert unknown.energy_j is None
     assert unknown.energy_upper_bound_j is None  # no TDP in the catalog
 

@@ -102,5 +102,6 @@ LACKS: Final[dict[str, frozenset[str]]] = {
     "gfx942": _FP4 | {"int4"},
     "gfx1100": _FP8 | {"tf32"},
     "Sapphire Rapids": frozenset({"tf32"}),
+    "Emerald Rapids": frozenset({"tf32"}),
     "Granite Rapids": frozenset({"tf32"}),
 }

@@ -1,8 +1,8 @@
 """Expected times of engines: graphs compiled for a GPU or a processor, run as a whole.
 
-TensorRT's runs are predicted from the kernels that its fusion leaves (`engine_forms`), with one set
-of constants for a whole class of devices: they were fitted to runs of whole models, so that the
-range is that of a run and the time of a kernel in it a share.
+Runs of TensorRT and OpenVINO are predicted from the kernels that their fusion leaves
+(`engine_forms`), with one set of constants for a whole class of devices: they were fitted to runs
+of whole models, so that the range is that of a run and the time of a kernel in it a share.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gambrel.analysis.estimate.engine_forms import (
     KernelTimes,
     kernel_times,
     overlapped,
+    running,
     whole_run,
 )
 from gambrel.analysis.estimate.engine_work import EngineTable
@@ -36,6 +37,10 @@ _PART: Final = "a share of the whole run, which is what was measured"
 #: Where a device publishes none: of the order of current GPUs, and said in the reason.
 _USUAL_CLOCK_HZ: Final = 1.7e9
 _CACHES: Final = ("LLC", "L2")
+#: Where a processor's boost clock is not published its power alone limits it.
+_ANY_TURBO: Final = 2.0
+#: Units of tables that count parts of a multiprocessor.
+_PARTS: Final = ("CUDA core", "XMX engine", "EU")
 #: How much further a range reaches in a number format that was not measured. Assumed.
 _OTHER_FORMAT: Final = (0.7, 1.5)
 #: Joules per byte of memory: HBM2 3.9 pJ/bit (O'Connor et al., Fine-Grained DRAM, MICRO 2017);
@@ -61,7 +66,8 @@ class EngineEstimator:
         self._c = constants
         self._device = device
         self.beside = beside
-        self._machine, self._assumed = machine_of(device, constants)
+        machine, self._assumed = machine_of(device, constants)
+        self._machine = running(constants.constants, machine)
         self._peaks: dict[str, float] = {}
 
     def describes(self, table: CostTable) -> bool:
@@ -252,13 +258,15 @@ def _is_own(device: Device, calibration: Calibration) -> bool:
 
 
 def _units(fact: Fact | None) -> float:
-    """Multiprocessors or cores; 0 where the device's table counts single lanes instead."""
-    return 0.0 if fact is None or fact.unit == "CUDA core" else fact.value
+    """Multiprocessors or cores; 0 where the device's table counts smaller parts instead."""
+    return 0.0 if fact is None or fact.unit in _PARTS else fact.value
 
 
 def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple[str, ...]]:
     """What the formulas need, and the names of what had to be assumed."""
-    units, clock = device.fact("num_units"), device.fact("boost_clock")
+    processor = device.category == "cpu"
+    units, boost = device.fact("num_units"), device.fact("boost_clock")
+    clock = device.fact("base_clock") if processor else boost
     memory, vector = main_memory(device), resolve(device, "vector", "fp32")
     assert memory is not None
     assert memory.byte_per_s is not None
@@ -269,6 +277,7 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
     cache = next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0)
     flop_j = c.flop_energy_of(device.architecture)
     stacked = "HBM" in (memory.technology or "")
+    fast = device.fact("fast_cores_share")
     missing = [n for n, f in (("number of units", units), ("clock", clock)) if not f]
     machine = EngineMachine(
         units=_units(units) or max(1.0, lanes / hz / c.lanes_per_unit),
@@ -279,5 +288,8 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
         tdp_w=where(flop_j > 0, device.tdp_w or 0.0, 0.0),
         flop_j=flop_j,
         byte_j=_STACKED_J if stacked else _PLAIN_J,
+        turbo=max(1.0, boost.value / hz) if processor and boost else _ANY_TURBO,
+        loaded_w=2 * lanes * (hz / 1e9) ** 2 if processor else 0.0,
+        fast_share=fast.value if fast else 1.0,
     )
     return machine, tuple(missing)

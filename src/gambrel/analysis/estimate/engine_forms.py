@@ -14,6 +14,10 @@ power than the cooling allows:
 
     t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
 
+On a processor tiles go down to 16 x 32, a launch waits for every thread, scores of an attention
+cost so many cycles of a lane, a single request leaves most of a hybrid's slow cores idle, AMX
+attains a share of its own, and the clock is the one that its power allows (`running`).
+
 All constants are shares, clock cycles and energies, so that they hold for all devices of a class.
 """
 
@@ -32,6 +36,11 @@ from gambrel.roofline import maximum
 #: Rows and columns of an output tile, and the constant that is its share of the peak: a large one,
 #: a small one, and one for few channels (TensorRT's names of kernels end in such sizes).
 TILES: Final = ((128, 128, ""), (64, 64, "small"), (256, 32, "small"))
+#: The same of processors, which cut a kernel for their threads, and where a single row, of a
+#: decoding step, has kernels of its own.
+FINER: Final = ((32, 64, "fine"), (16, 32, "finest"), (1, 64, "single"))
+#: FLOP per lane and clock that only a matrix engine does: VNNI does 8 in int8, AMX 32 in bf16.
+MATRIX_OVER_LANES: Final = 12
 #: Bytes of a step along the reduction.
 STEP_BYTES: Final = 64
 #: Bytes that a unit takes from the last cache in a cycle: NVIDIA's A100 white paper has 5,120 for
@@ -51,8 +60,12 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
         cache_bytes: Of the last cache.
         lanes_per_s: Vector lanes times clock.
         tdp_w: 0 where unknown.
-        flop_j: Energy per FLOP in int8.
+        flop_j: Energy per FLOP in int8; of a processor, per FLOP of its lanes at 1 GHz.
         byte_j: Energy per byte of the memory.
+        turbo: By how much a processor's clock may exceed ``clock_hz``, its base clock.
+        loaded_w: Of a processor, power of all lanes at that clock for an energy of 1 J; else 0.
+        fast_share: Part of a processor's lanes in its fast cores, which alone serve one request.
+        scale: Clock over the one that the peaks belong to; see `running`.
     """
 
     units: Size
@@ -63,6 +76,10 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
     tdp_w: Size
     flop_j: Size
     byte_j: Size
+    turbo: Size = 1.0
+    loaded_w: Size = 0.0
+    fast_share: Size = 1.0
+    scale: Size = 1.0
 
 
 class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +90,26 @@ class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
     memory: Size
     whole: Size
     energy_j: Size
+
+
+def running(c: Mapping[str, float], m: EngineMachine) -> EngineMachine:
+    """A device at the clock that it holds.
+
+    A processor's clock is the one at which all of its lanes draw its power: voltage follows the
+    clock, so that power grows with its cube. It ends at a share of the single-core boost clock;
+    where the power of its process was not measured it is the base clock.
+    """
+    limited = (m.loaded_w > 0) & (m.tdp_w > 0) & (m.flop_j > 0)
+    most = maximum(c.get("turbo", 1.0) * m.turbo, 1.0)
+    drawn = maximum(m.loaded_w * m.flop_j, 1e-9)
+    scale = where(limited, minimum(most, cube_root(m.tdp_w / drawn)), 1.0)
+    return msgspec.structs.replace(
+        m,
+        clock_hz=m.clock_hz * scale,
+        lanes_per_s=m.lanes_per_s * scale,
+        tdp_w=where(m.loaded_w > 0, 0.0, m.tdp_w),
+        scale=scale,
+    )
 
 
 def kernel_times(
@@ -90,13 +127,19 @@ def kernel_times(
     elements = w["elements"] + c["apart"] * w["functions"]
     inner = w["inner_bytes"] + c["apart"] * w["function_bytes"]
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
-    compute = _tiled(c, m, w, peak) + roofline.seconds(vector, m.lanes_per_s)
+    slow = c.get("fast", 1.0) * (1 - m.fast_share)
+    share = where(w["images"] > 1, 1.0, 1 - slow)
+    scores = where(w["attention"] > 0, w["rows"] * w["depth"] * w["copies"], 0.0)
+    vector = vector + c.get("softmax", 0.0) * scores
+    compute = _tiled(c, m, w, peak * m.scale) + roofline.seconds(vector, m.lanes_per_s)
+    compute = compute / share
     left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
-    cycles = starts * c["launch"] + c["step"] * w["step_bytes"] / STEP_BYTES
+    joined = c["launch"] + c.get("sync", 0.0) * m.units
+    cycles = starts * joined + c["step"] * w["step_bytes"] / STEP_BYTES
     launch = cycles / m.clock_hz
     flops = 2 * w["rows"] * w["columns"] * w["depth"] * w["copies"]
     return KernelTimes(
@@ -133,11 +176,14 @@ def overlapped(a: Size, b: Size) -> Size:
 
 def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak: Size) -> Size:
     """Seconds of the products; an attention walks over its keys with one tile of queries."""
-    rate = peak * where(w["attention"] > 0, c["attention"], c["compute"]) / m.units
+    rate = peak * where(w["attention"] > 0, c["attention"], c["compute"])
+    if "matrix" in c:
+        rate = rate * where(peak > MATRIX_OVER_LANES * m.lanes_per_s, c["matrix"], 1.0)
+    rate = rate / m.units
     gather = c["gather"] * CACHE_BYTES_PER_CYCLE * m.clock_hz
     gathered_bytes = where(w["windowed"] > 0, w["step_bytes"], 0.0)
     best: Size = None
-    for tall, wide, share in TILES:
+    for tall, wide, share in (*TILES, *(t for t in FINER if t[2] in c)):
         across = where(w["attention"] > 0, 1.0, ceil(w["columns"] / wide))
         width = where(w["attention"] > 0, w["columns"], float(wide))
         filled = w["copies"] * ceil(w["rows"] / tall) * across / m.units

@@ -49,7 +49,7 @@ FUSED_KEYS: Final = 512
 OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "optimizer"})
 _SCALARS: Final = (
     "rows", "columns", "depth", "copies", "attention", "windowed", "finished", "taps", "elements",
-    "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes",
+    "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes", "images",
 )  # fmt: skip
 _STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
@@ -78,6 +78,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
         count: Executions in a run.
         members: Items of the cost table, by index.
         main: Of these, the one that its time is shown at.
+        images: Inputs of the whole run at once: what its convolutions and attentions say.
     """
 
     dtype: str
@@ -97,6 +98,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     members: tuple[int, ...]
     main: int
+    images: Size = 1
 
     @property
     def flops(self) -> Size:
@@ -156,6 +158,8 @@ def engine_table(table: CostTable) -> EngineTable:
     kernels = tuple(
         kernel for items, group in groups if (kernel := _kernel(items, group, straight)) is not None
     )
+    images = _images(table)
+    kernels = tuple(msgspec.structs.replace(k, images=images) for k in kernels)
     flops: dict[str, Size] = {}
     for kernel in kernels:
         if kernel.dtype:
@@ -199,6 +203,12 @@ def _grouped(table: CostTable) -> list[tuple[int, ...]]:
 def _normed(view: OpView) -> tuple[TensorView, ...]:
     """The result of a norm; none of other ops."""
     return view.outputs[:1] if view.kind == "normalization" else ()
+
+
+def _images(table: CostTable) -> Size:
+    """Inputs at once: the largest batch of a convolution or an attention."""
+    views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
+    return reduce(maximum, (v.size("batch", 1) for v in views), 1)
 
 
 def _kernel(

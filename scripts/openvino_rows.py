@@ -1,0 +1,59 @@
+"""Runs that Intel measured under OpenVINO on its processors and GPUs, as it publishes them.
+
+    benchmarks/data/openvino/rows.csv
+
+Throughput is that of many requests at once: any batch, so the best of several counts. Latency is
+that of one request. A Xeon's throughput is that of two sockets; one request runs on one.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlperf_rows import SOCKETS, Row
+
+TABLE = Path(__file__).parents[1] / "benchmarks/data/openvino/rows.csv"
+#: What stands for the release in `Row.version`.
+INTEL = "OpenVINO 2024.3"
+SIZES = {"bert-base": (("seq", 128),), "bert-large": (("seq", 384),)}
+#: Batches that throughput is asked at. A GPU's are its requests at once: in the tables of release
+#: 2024.1 throughput times latency is 16 on cards and 4 on integrated GPUs.
+BATCHES = (16, 64)
+_REQUESTS = {"arc-a": (16,), "flex": (16,), "iris": (4,), "arc-1": (4,), "intel-npu": (4,)}
+#: Xeons of one socket.
+SINGLE = ("xeon-e-", "xeon-w-")
+
+
+def rows(table: Path = TABLE) -> list[Row]:
+    """All of the table."""
+    with table.open(newline="") as file:
+        return [row for r in csv.DictReader(file) for row in _rows(r)]
+
+
+def _rows(r: dict[str, str]) -> Iterator[Row]:
+    device = r["device"]
+    sockets = SOCKETS if device.startswith("xeon") and not device.startswith(SINGLE) else 1
+    for name, text in r.items():
+        precision, _, unit = name.partition("_")
+        if unit not in ("fps", "ms") or not text:
+            continue
+        offline = unit == "fps"
+        yield Row(
+            model=r["model"],
+            device=device,
+            runtime="openvino",
+            precision=precision,
+            scenario="Offline" if offline else "SingleStream",
+            version=INTEL,
+            seconds=sockets / float(text) if offline else float(text) * 1e-3,
+            rows=1,
+            group=r["model"].partition("-")[0] if r["model"].startswith("bert") else r["model"],
+            batches=_requests(device) if offline else (1,),
+            sizes=SIZES.get(r["model"], ()),
+        )
+
+
+def _requests(device: str) -> tuple[int, ...]:
+    return next((b for name, b in _REQUESTS.items() if device.startswith(name)), BATCHES)
