@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+import constants_file
 from calibration_rows import DEVICES, FORMS, Form, Formats, Rows, load
 from calibration_slower import mark
 from calibration_table import machine
@@ -33,7 +34,7 @@ from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.shown import misses
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
+TARGET = constants_file.TARGET
 #: Edges of the bins of predicted time in which ranges are taken, s.
 EDGES = (2e-5, 2e-4, 2e-3)
 #: Points that a bin needs for a range of its own.
@@ -442,7 +443,7 @@ def write(sets: list[dict[str, Any]]) -> None:
     rank |= {s["form"]: len(order) for s in both if s["framework"] == "torch"}
     # Cited products and streams, of no rows, come last.
     old["sets"] = sorted(both, key=lambda s: _place(s, rank))
-    TARGET.write_text(json.dumps(old, indent=1) + "\n")
+    constants_file.write(old, TARGET)
     print(f"wrote {TARGET}", file=sys.stderr)
 
 

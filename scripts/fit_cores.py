@@ -11,7 +11,6 @@ of models. ``--write`` replaces ``cycles`` in src/gambrel/analysis/calibration/c
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+import constants_file
 from tiny_rows import TinyRow, rows
 
-TARGET = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
 KINDS = ("window", "depthwise", "linear", "finish")
 SOURCE = "mlcommons/tiny_results_v1.0, v1.1 and v1.2 (Apache-2.0; figures only), 2026-11-23"
 #: Weight of a factor of e from where the fit starts, relative to such a residual.
@@ -123,10 +122,7 @@ def main() -> None:
     for entry in entries:
         print({k: v for k, v in entry.items() if k not in ("source", "why")})
     if options.write:
-        content = json.loads(TARGET.read_text(encoding="utf-8"))
-        content["cycles"] = entries
-        text = json.dumps(content, indent=1, ensure_ascii=False)
-        TARGET.write_text(text + "\n", encoding="utf-8")
+        constants_file.write(constants_file.read() | {"cycles": entries})
 
 
 def own(family: Family, found: Sequence[TinyRow]) -> list[TinyRow]:

@@ -16,7 +16,6 @@ src/gambrel/analysis/calibration/constants.json.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+import constants_file
 from gambrel.analysis.estimate.adjust import guess
 from gambrel.analysis.estimate.constants import Calibration, Shares, packaged
 from gambrel.analysis.settings import Settings
@@ -40,7 +40,6 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "benchmarks/data/cpu"
 TIMM = ROOT / "benchmarks/data/timm/cpu.csv"
 FOLDS = 6
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
 #: Of one core, measured with the rows (benchmarks/results/peaks.md): FLOP/s of the vector units in
 #: fp32 and of AMX in bf16, byte/s.
 VECTOR, AMX, BYTE_PER_S = 204e9, 2.14e12, 12e9
@@ -97,12 +96,11 @@ def main() -> None:
         entry for name in WHY for entry in _fit(name, [r for r in found if r.runtime == name])
     ]
     if "--write" in sys.argv:
-        content = json.loads(TARGET.read_text(encoding="utf-8"))
+        content = constants_file.read()
         kept = [s for s in content["shares"] if s["runtime"] not in WHY]
         # The first that matches a device counts.
         content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] != list(DESKTOP))
-        text = json.dumps(content, indent=1, ensure_ascii=False)
-        TARGET.write_text(text + "\n", encoding="utf-8")
+        constants_file.write(content)
 
 
 def rows() -> list[Row]:

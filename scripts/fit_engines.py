@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 import card_rows
+import constants_file
 import jetson_rows
 import openvino_rows
 from gambrel.analysis.estimate import packaged
@@ -38,7 +39,6 @@ from gambrel.runtimes import matches
 from mlperf_rows import Row, rows, tables
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
 MLPERF = (
     "mlcommons/inference_results_v3.0 @1948f9b5 and v4.1 @198fc467, Apache-2.0 (figures only), "
     "2026-11-22"
@@ -340,10 +340,8 @@ def main() -> None:
     for c in fitted:
         print(msgspec.json.format(msgspec.json.encode(c)).decode())
     if options.write:
-        stored = json.loads(TARGET.read_text(encoding="utf-8"))
-        stored["engines"] = json.loads(msgspec.json.encode(fitted))
-        text = json.dumps(stored, indent=1, ensure_ascii=False) + "\n"
-        TARGET.write_text(text, encoding="utf-8")
+        engines = json.loads(msgspec.json.encode(fitted))
+        constants_file.write(constants_file.read() | {"engines": engines})
 
 
 def rows_of(one: Class, found: Sequence[Row]) -> list[Row]:

@@ -11,7 +11,6 @@ src/gambrel/analysis/calibration/constants.json.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,13 +21,13 @@ import msgspec
 import numpy as np
 from scipy.optimize import least_squares
 
+import constants_file
 from gambrel.analysis.estimate.language_constants import LanguageRates, PhaseRange
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.device.catalog import load
 from language_rows import Floats, Row, flops, format_of, moved, rows
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
 SOURCE = "public reports, each named in benchmarks/data/npu_llm/rows.csv (figures only)"
 #: Runtime, device or pattern of devices, and whose they are in the rows.
 CHIPS = (
@@ -87,10 +86,8 @@ def main() -> None:
     for one in found:
         print(_line(one))
     if "--write" in sys.argv:
-        constants = json.loads(TARGET.read_text(encoding="utf-8"))
-        constants["language"] = [msgspec.to_builtins(_rounded(one)) for one in found]
-        text = json.dumps(constants, indent=1, ensure_ascii=False)
-        TARGET.write_text(text + "\n", encoding="utf-8")
+        language = [msgspec.to_builtins(_rounded(one)) for one in found]
+        constants_file.write(constants_file.read() | {"language": language})
 
 
 def fitted() -> list[LanguageRates]:

@@ -12,7 +12,6 @@ src/gambrel/analysis/calibration/constants.json.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections import defaultdict
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+import constants_file
 from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
@@ -33,7 +33,7 @@ from gambrel.runtimes import runtime
 from npu_rows import RUNTIMES, Row, rows, streamed
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
+TARGET = constants_file.TARGET
 #: Where fits start, by runtime; any chip of the class is near enough.
 STARTS = {
     "qnn": ({"fp16": 5e-4, "int8": 2.5e-4, "int16": 5e-4}, 4e12, 14e9, 30e9, 50e9),
@@ -481,11 +481,11 @@ def write(
     streams: Sequence[StreamConstants],
 ) -> None:
     """Replaces what the file holds of NPUs."""
-    content = json.loads(TARGET.read_text())
+    content = constants_file.read()
     content["tiled"] = msgspec.to_builtins(tuple(sets))
     content["tiled_classes"] = msgspec.to_builtins(tuple(classes))
     content["streams"] = msgspec.to_builtins(tuple(streams))
-    TARGET.write_text(json.dumps(content, indent=1) + "\n")
+    constants_file.write(content)
     print(f"wrote {TARGET}", file=sys.stderr)
 
 

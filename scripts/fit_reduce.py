@@ -18,7 +18,6 @@ CORPORATION & AFFILIATES.
 from __future__ import annotations
 
 import csv
-import json
 import math
 import statistics
 import sys
@@ -28,11 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+import constants_file
 from gambrel.analysis.estimate import forms
 from gambrel.device.catalog import load
 from gambrel.device.roofs import peer_link
 
-TARGET = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
 DEVICES = {
     "a100_sxm": "a100-sxm4-80gb",
     "b200_sxm": "b200-hgx-180gb",
@@ -181,7 +180,7 @@ def fit(data: Sequence[Row], library: Library) -> tuple[Starts, dict[str, float]
 def main() -> int:
     """Prints the table."""
     folder, write = Path(sys.argv[1]), "--write" in sys.argv
-    constants = json.loads(TARGET.read_text(encoding="utf-8"))
+    constants = constants_file.read()
     found = {
         (s["device"], int(s["formats"][0].rpartition("-")[2])): s
         for s in constants["sets"]
@@ -226,9 +225,7 @@ def main() -> int:
     if write:
         for key, start in starts.items():
             sets[key]["short_s"] = float(f"{start:.4g}")
-        TARGET.write_text(
-            json.dumps(constants, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        constants_file.write(constants)
     return 0
 
 

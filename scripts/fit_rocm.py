@@ -13,7 +13,6 @@ stores the sets in src/gambrel/analysis/calibration/constants.json.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+import constants_file
 from gambrel.analysis.estimate.forms import IN_FLIGHT_BYTE_PER_S
 from gambrel.device.catalog import load
 from gambrel.device.roofs import main_memory, peer_link, resolve
@@ -30,7 +30,6 @@ from gambrel.runtimes import Service, runtime
 
 ROOT: Final = Path(__file__).parents[1]
 ROWS: Final = ROOT / "benchmarks/data/rocm/rows.csv"
-TARGET: Final = ROOT / "src/gambrel/analysis/calibration/constants.json"
 DEVICE: Final = "mi300x"
 RANKS: Final = 8
 #: Kernels of a layer besides its two all-reduces, and the start of one, s: that of NCCL on eight
@@ -197,12 +196,10 @@ def main() -> int:
         left = [r for r in data if r.version == version]
         print(f"{version} by the other: {error(left, fit(others, service), service):.1%}")
     if "--write" in sys.argv:
-        constants = json.loads(TARGET.read_text(encoding="utf-8"))
+        constants = constants_file.read()
         kept = [s for s in constants["sets"] if s["device"] != DEVICE]
         constants["sets"] = kept + sets(own)
-        TARGET.write_text(
-            json.dumps(constants, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        constants_file.write(constants)
     return 0
 
 

@@ -16,7 +16,6 @@ whose products come from a library, older ones count too (`Class.since_whole`). 
 from __future__ import annotations
 
 import csv
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+import constants_file
 import gambrel
 from gambrel.analysis.estimate.shares import lanes_of, peak_of, unpacked
 from gambrel.analysis.roofs import roofs_of
@@ -41,7 +41,6 @@ from gambrel.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "tests/data/published"
-TARGET = ROOT / "src/gambrel/analysis/calibration/constants.json"
 NAMES = ("memory", "compute", "compute_stored", "unpack", "start_s")
 FIRST = np.array([0.75, 0.7, 0.6, 8.0, 6e-6])
 LEAST = np.array([0.2, 0.05, 0.05, 0.0, 1e-8])
@@ -275,12 +274,10 @@ class Run:
 def main() -> None:
     fitted = [_fit(one) for one in CLASSES]
     if "--write" in sys.argv:
-        constants = json.loads(TARGET.read_text(encoding="utf-8"))
+        constants = constants_file.read()
         others = [s for s in constants["shares"] if s["runtime"] != "llama-cpp"]
         constants["shares"] = fitted + others
-        TARGET.write_text(
-            json.dumps(constants, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        constants_file.write(constants)
 
 
 def runs_of(one: Class) -> list[Run]:
