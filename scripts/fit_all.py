@@ -32,6 +32,7 @@ def main() -> int:
         ("fit_npu.py", str(options.folder)),
         ("fit_half.py",),
         ("fit_shares.py",),
+        ("fit_accelerators.py",),
         ("fit_cpu.py",),
         ("fit_cores.py", str(options.folder)),
         ("fit_engines.py", str(options.folder)),

@@ -1,11 +1,13 @@
 """Expected times where few whole runs were measured: shares of the roofs that a class attains.
 
-Processors and Apple GPUs under llama.cpp, say, where no single kernel was timed. Each op starts,
-then its slowest part decides:
+Processors and Apple GPUs under llama.cpp, say, TPUs or Gaudis, where no single kernel was timed.
+Each op starts, then its slowest part decides:
 
-    t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes)
+    t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes,
+                    bytes over the link / (link · its rate))
 
-Where a matrix engine stands beside the vector units (AMX), it has a share of its own.
+Where a matrix engine stands beside the vector units (AMX), it has a share of its own, and so may
+attention; collectives may start in another time. A run may cost a fixed time besides.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -16,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
@@ -33,6 +37,8 @@ from gambrel.runtimes import Runtime, matches
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
 _WEIGHT: Final = "weight"
+_ATTENTION: Final = "attention"
+_COLLECTIVE: Final = "collective"
 #: What a prediction rests on: its start, range, confidence and reason.
 Basis: TypeAlias = Shares | Cycles
 #: FLOP per byte below which the memory decides: the ridge points of processors and Apple GPUs lie
@@ -54,7 +60,7 @@ class OpsEstimator:
     Args:
         work: Seconds of an op without its start, and what they rest on; None where a roof that may
             decide is unknown.
-        needs_roofline: Whether an op without a roofline time has none at all.
+        run: Whose fixed time a run costs besides its ops; None: it costs none.
     """
 
     batched = True
@@ -65,10 +71,28 @@ class OpsEstimator:
         self,
         work: Callable[[OpView, Cost], tuple[Size, Basis] | None],
         *,
-        needs_roofline: bool = True,
+        run: Shares | None = None,
     ) -> None:
         self._work = work
-        self._needs_roofline = needs_roofline
+        self._run = run
+
+    @property
+    def run_s(self) -> float:
+        """Fixed time of a run besides its ops, s."""
+        return self._run.step_s if self._run else 0.0
+
+    def of_run(self, ops: Estimate) -> Estimate:
+        """The estimate of a run whose ops take so long together."""
+        if self._run is None or not self._run.step_s:
+            return ops
+        fixed = self._run.step_s
+        return msgspec.structs.replace(
+            ops,
+            value=ops.value + fixed,
+            low=ops.low + fixed * self._run.low,
+            high=ops.high + fixed * self._run.high,
+            launches_s=ops.launches_s + fixed,
+        )
 
     def in_sequence(self, _: OpView) -> bool:
         """Never: each dependent step is an op that starts."""
@@ -83,8 +107,6 @@ class OpsEstimator:
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
-        if roofline_time_s is None and self._needs_roofline:
-            return None
         least = roofline_time_s or 0.0
         found = self._work(view, cost)
         if found is None:
@@ -107,12 +129,17 @@ class OpsEstimator:
 
 def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
     """Predicts ops from shares of the roofs of a device."""
+    talks = shares
+    if shares.exchange_s is not None:
+        talks = msgspec.structs.replace(shares, start_s=shares.exchange_s)
 
     def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
         found = parts(view, cost, roofs, shares)
-        return None if found is None else (found, shares)
+        if found is None:
+            return None
+        return found, talks if view.kind == _COLLECTIVE else shares
 
-    return OpsEstimator(work)
+    return OpsEstimator(work, run=shares)
 
 
 def _predicted(work: Size, basis: Basis, roofline_time_s: Size) -> Predicted:
@@ -136,9 +163,15 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
     """Seconds of work without the start; None where a roof that may decide is unknown."""
     assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
     moved = cost.read_bytes + cost.write_bytes
-    slowest: Size = roofline.seconds(moved, shares.memory * roofs.memory_byte_per_s)
     stored = _unpacked(view)
+    memory = shares.memory
     compute = shares.compute if stored is None else shares.compute_stored
+    if view.kind == _ATTENTION:
+        memory, compute = shares.attention or memory, shares.attention_compute or compute
+    slowest: Size = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+    if view.kind == _COLLECTIVE and roofs.link_byte_per_s:
+        rate = shares.link * roofs.link_byte_per_s
+        slowest = maximum(slowest, roofline.seconds(cost.link_bytes, rate))
     for (engine, dtype), flops in cost.work.items():
         if engine not in _COUNTED:
             continue
