@@ -31,6 +31,9 @@ FORMULA_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
         "the clock is the maximum that the device reports; the printed peak belongs to 1.856 GHz"
     ),
     ("p4-8gb", "vector", "fp32"): "the printed peak belongs to a boost of 1.063 GHz",
+    ("wormhole-n150", "matrix", "fp8"): (
+        "the rate of 4096 is an assumption (twice block fp8); the vendor prints the peak alone"
+    ),
     ("wormhole-n300", "matrix", "fp8"): (
         "the rate of 4096 is an assumption (twice block fp8); the vendor prints the peak alone"
     ),

@@ -34,6 +34,7 @@ def main() -> int:
         ("fit_half.py",),
         ("fit_shares.py",),
         ("fit_language.py",),
+        ("fit_accelerators.py",),
         ("fit_cpu.py",),
         ("fit_cores.py", str(options.folder)),
     )

@@ -261,6 +261,8 @@ def _of_items(
     )
     if whole is None:
         return Expected(items=items, total=None, limited_by=None)
+    if isinstance(estimator, OpsEstimator):
+        whole = estimator.of_run(whole)
     host = _host_on(runtime, device, estimator)
     whole = _with_host(whole, table, items, evaluation, runtime, device, host)
     spent = [None if one is None else one.value - one.launches_s for one in items]
@@ -307,11 +309,12 @@ def expected_seconds(
         pairs = zip(evaluation.times, table.items, strict=True)
         least = sum(t * item.count for t, item in pairs if t is not None)
         return maximum(whole[0], least), whole[1]
-    alone_too = isinstance(estimator, OpsEstimator) and not estimator.needs_roofline
-    times = [0.0 if t is None and alone_too else t for t in evaluation.times]
+    bare = isinstance(estimator, OpsEstimator)  # needs no roofline
     found = [
-        None if t is None else estimator.seconds(item.view, item.cost, t)
-        for t, item in zip(times, table.items, strict=True)
+        estimator.seconds(item.view, item.cost, 0.0 if t is None else t)
+        if bare or t is not None
+        else None
+        for t, item in zip(evaluation.times, table.items, strict=True)
     ]
     if all(one is None for one in found) or (not estimator.partial and _lacks(found, table)):
         return None
@@ -324,6 +327,8 @@ def expected_seconds(
         seconds.append(alone)
     host = _host_on(runtime, device, estimator)
     busy = sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
+    if isinstance(estimator, OpsEstimator):
+        busy = busy + estimator.run_s
     if host is None:
         return busy, 0.0
     latencies = [0.0 if one is None else one.latency for one in found]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gambrel.analysis.costs import CostTable, Item
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.estimator import Estimator, Predictor
+from gambrel.analysis.estimate.shares import OpsEstimator
 from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.measures import Estimate
 from gambrel.ops.base import MixedError
@@ -84,10 +85,13 @@ def _launched(
         return alone
     floor = time_s or 0.0
     change = alone.launches_s * (item.launches - 1)
+    low = high = change
+    if isinstance(estimator, OpsEstimator) and alone.value:  # its range is of all, launches too
+        low, high = (change * end / alone.value for end in (alone.low, alone.high))
     return replace(
         alone,
         value=max(floor, alone.value + change),
-        low=max(min(floor, alone.low), alone.low + change),
-        high=max(floor, alone.high + change),
+        low=max(min(floor, alone.low), alone.low + low),
+        high=max(floor, alone.high + high),
         launches_s=alone.launches_s * item.launches,
     )

@@ -10,6 +10,7 @@ import pytest
 import gambrel
 from gambrel.analysis.estimate import packaged
 from gambrel.device.catalog import load
+from gambrel.runtimes import matches
 
 CONFIG = {
     "model_type": "llama",
@@ -220,3 +221,78 @@ def test_a_class_of_devices_has_constants_of_its_own(config, device, pattern):
 @pytest.mark.parametrize("device", ["v100-pcie-32gb", "mi50", "arc-a770-16gb", "gtx-1660-ti"])
 def test_nothing_is_carried_to_other_classes(config, device):
     assert decode(config, device, "q4_k_m", runtime="llama-cpp").expected_time_s is None
+
+
+def known(device, runtime):
+    return next(
+        s for s in packaged().shares if s.runtime == runtime and matches(s.match, load(device))
+    )
+
+
+def test_attention_of_a_gaudi_has_shares_of_its_own(config):
+    gaudi = known("gaudi-3", "optimum-habana")
+    assert gaudi.attention is not None
+    found = decode(config, "gaudi-3", "bf16", batch_size=64)
+    one = next(op for op in found.ops if op.kind == "attention")
+    streamed = one.measures.traffic_bytes / one.count / (gaudi.attention * 3.67e12)
+    by_hand = gaudi.start_s + streamed
+    assert float(one.measures.expected_time_s) / one.count == pytest.approx(by_hand, rel=1e-3)
+
+
+def test_a_run_on_neuron_costs_a_fixed_time_besides_its_ops():
+    neuron = known("inferentia2", "neuron")
+    found = gambrel.analyze("resnet50", "inferentia2")
+    ops = [op.measures.expected_time_s for op in found.ops]
+    total = found.expected_time_s
+    assert float(total) == pytest.approx(sum(map(float, ops)) + neuron.step_s, rel=1e-6)
+    assert total.low == pytest.approx(neuron.low * float(total), rel=0.05)
+    assert total.high == pytest.approx(neuron.high * float(total), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [
+        ("llama-2-7b", "tpu-v5e"),
+        ("llama-2-7b", "tpu-v5p"),
+        ("llama-2-7b", "tpu-v6e"),
+        ("llama-2-7b", "gaudi-2"),
+        ("llama-2-7b", "trainium2"),
+        ("llama-2-7b", "wormhole-n300"),
+        ("llama-2-7b", "blackhole-p150"),
+        ("resnet50", "trainium"),
+        ("resnet50", "wormhole-n150"),
+    ],
+)
+def test_accelerators_with_rows_of_their_class_have_expected_times(model, device):
+    found = gambrel.analyze(model, device)
+    assert found.expected_time_s.confidence == "low"
+    assert found.sol_time_s < found.expected_time_s.low < float(found.expected_time_s)
+
+
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [("resnet50", "tpu-v6e"), ("resnet50", "gaudi-3"), ("llama-2-7b", "groq-lpu"),
+     ("resnet50", "inferentia"), ("llama-2-7b", "ascend-910b")],
+)  # fmt: skip
+def test_classes_without_rows_have_none(model, device):
+    assert gambrel.analyze(model, device).expected_time_s is None
+
+
+def test_chips_of_another_generation_have_a_wider_range():
+    own, other = (known(d, "nxd-inference") for d in ("trainium", "trainium2"))
+    assert other.memory == own.memory
+    assert other.low < own.low
+    assert other.high > own.high
+
+
+def test_a_serving_plan_is_a_view_of_the_same_estimate():
+    plan = gambrel.serve_plan(
+        "llama-3.1-8b", "tpu-v6e", input=1024, output=256, concurrency=8, max_devices=1
+    )
+    tpot = plan.best[0].tpot
+    assert tpot.confidence == "low"
+    alone = gambrel.analyze(
+        "llama-3.1-8b", "tpu-v6e", phase="decode", batch_size=8, sizes={"context": 1152}
+    ).expected_time_s
+    assert tpot.value > 0.95 * float(alone)
+    assert tpot.value < 1.3 * float(alone)

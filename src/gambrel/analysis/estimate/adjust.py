@@ -41,9 +41,9 @@ _ENGINE: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     LAUNCH: ((), ("launch", "step", "start_s", "call_s")),
 }
 _SHARES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    COMPUTE: (("compute", "compute_stored", "matrix"), ("unpack",)),
-    MEMORY: (("memory",), ()),
-    LAUNCH: ((), ("start_s",)),
+    COMPUTE: (("compute", "compute_stored", "matrix", "attention_compute"), ("unpack",)),
+    MEMORY: (("memory", "attention"), ()),
+    LAUNCH: ((), ("start_s", "exchange_s", "step_s")),
 }
 _CYCLES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     COMPUTE: ((), ("window", "depthwise", "linear", "finish"))

@@ -122,6 +122,11 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
             measured, None where there is no such class.
         lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
             that publish no vector peak; 0 where unpacking never decides.
+        attention: Share of the bandwidth in attention; None: as elsewhere.
+        attention_compute: Share of the peak in attention; None: as elsewhere.
+        link: Share of the rate of the link in a collective.
+        exchange_s: Start of a collective; None: as of any op.
+        step_s: Fixed time of a run, in which the host starts it and takes its results.
         low: Lower end of measured / predicted.
         high: Upper end.
         prompt: Both ends for products of many rows, as of prompts; as ``low`` and ``high`` when
@@ -142,6 +147,11 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     matrix: float | None = None
     lanes_per_byte: float = 0.0
+    attention: float | None = None
+    attention_compute: float | None = None
+    link: float = 1.0
+    exchange_s: float | None = None
+    step_s: float = 0.0
     low: float
     high: float
     prompt: tuple[float, float] | None = None

@@ -51,7 +51,7 @@ def cycles_estimator(
             return None
         return roofline.seconds(cycles_of(view, cost, one), clock.value), one
 
-    return OpsEstimator(work, needs_roofline=False)
+    return OpsEstimator(work)
 
 
 def cycles_of(view: OpView, cost: Cost, c: Cycles) -> Size:

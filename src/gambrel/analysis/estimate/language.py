@@ -62,7 +62,7 @@ def language_estimator(
         found = _parts(view, cost, rates)
         return Limiter.COMPUTE if found[1] > found[0] else Limiter.MEMORY
 
-    return OpsEstimator(work, needs_roofline=False, limiter=limiter)
+    return OpsEstimator(work, limiter=limiter)
 
 
 def rows_of(view: OpView, cost: Cost) -> Size:

@@ -1,13 +1,15 @@
 """Expected times where few whole runs were measured: shares of the roofs that a class attains.
 
-Devices under llama.cpp, say, where no single kernel was timed. Each op starts, then its slowest
-part decides:
+Devices under llama.cpp, say, TPUs or Gaudis, where no single kernel was timed. Each op starts, then
+its slowest part decides:
 
-    t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes)
+    t = start + max(bytes / (memory · bandwidth), FLOP / (compute · peak), weights · unpack / lanes,
+                    bytes over the link / (link · its rate))
 
-Where a matrix engine stands beside the vector units (AMX), it has a share of its own. The peak of a
-matrix engine is that of its fastest sums: libraries may add up products of 16 bits in 16 bits,
-which GeForce cards do at twice the rate.
+Where a matrix engine stands beside the vector units (AMX), it has a share of its own, and so may
+attention; collectives may start in another time. The peak of a matrix engine is that of its fastest
+sums: libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate.
+A run may cost a fixed time besides.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -39,6 +41,8 @@ from gambrel.runtimes import Runtime, matches
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
 _WEIGHT: Final = "weight"
+_ATTENTION: Final = "attention"
+_COLLECTIVE: Final = "collective"
 #: What a prediction rests on: its start, range, confidence and reason.
 Basis: TypeAlias = Shares | Cycles | LanguageBasis
 #: FLOP per byte below which the memory decides: the ridge points of processors and Apple GPUs lie
@@ -60,9 +64,9 @@ class OpsEstimator:
     Args:
         work: Seconds of an op without its start, and what they rest on; None where a roof that may
             decide is unknown.
-        needs_roofline: Whether an op without a roofline time has none at all.
         limiter: What decides the time of an op, where its rates say so and a datasheet may not;
             None: its roofline does.
+        run: Whose fixed time a run costs besides its ops; None: it costs none.
     """
 
     batched = True
@@ -73,12 +77,30 @@ class OpsEstimator:
         self,
         work: Callable[[OpView, Cost], tuple[Size, Basis] | None],
         *,
-        needs_roofline: bool = True,
         limiter: Callable[[OpView, Cost], Limiter] | None = None,
+        run: Shares | None = None,
     ) -> None:
         self._work = work
-        self.needs_roofline = needs_roofline
+        self._run = run
         self.limiter = limiter
+
+    @property
+    def run_s(self) -> float:
+        """Fixed time of a run besides its ops, s."""
+        return self._run.step_s if self._run else 0.0
+
+    def of_run(self, ops: Estimate) -> Estimate:
+        """The estimate of a run whose ops take so long together."""
+        if self._run is None or not self._run.step_s:
+            return ops
+        fixed = self._run.step_s
+        return msgspec.structs.replace(
+            ops,
+            value=ops.value + fixed,
+            low=ops.low + fixed * self._run.low,
+            high=ops.high + fixed * self._run.high,
+            launches_s=ops.launches_s + fixed,
+        )
 
     def in_sequence(self, _: OpView) -> bool:
         """Never: each dependent step is an op that starts."""
@@ -93,8 +115,6 @@ class OpsEstimator:
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
-        if roofline_time_s is None and self.needs_roofline:
-            return None
         least = roofline_time_s or 0.0
         found = self._work(view, cost)
         if found is None:
@@ -119,6 +139,9 @@ def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
     """Predicts ops from shares of the roofs of a device."""
     low, high = shares.prompt or (shares.low, shares.high)
     prompts = msgspec.structs.replace(shares, low=low, high=high)
+    talks = shares
+    if shares.exchange_s is not None:
+        talks = msgspec.structs.replace(shares, start_s=shares.exchange_s)
 
     def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
         found = parts(view, cost, roofs, shares)
@@ -126,9 +149,11 @@ def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
             return None
         moved = cost.read_bytes + cost.write_bytes
         flops = sum(f for (engine, _), f in cost.work.items() if engine is Engine.MATRIX)
+        if view.kind == _COLLECTIVE:
+            return found, talks
         return found, shares if _streams(flops, moved) else prompts
 
-    return OpsEstimator(work)
+    return OpsEstimator(work, run=shares)
 
 
 def _predicted(work: Size, basis: Basis, roofline_time_s: Size) -> Predicted:
@@ -152,9 +177,15 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
     """Seconds of work without the start; None where a roof that may decide is unknown."""
     assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
     moved = cost.read_bytes + cost.write_bytes
-    slowest: Size = roofline.seconds(moved, shares.memory * roofs.memory_byte_per_s)
     stored = unpacked(view, cost)
+    memory = shares.memory
     compute = shares.compute if stored is None else shares.compute_stored
+    if view.kind == _ATTENTION:
+        memory, compute = shares.attention or memory, shares.attention_compute or compute
+    slowest: Size = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+    if view.kind == _COLLECTIVE and roofs.link_byte_per_s:
+        rate = shares.link * roofs.link_byte_per_s
+        slowest = maximum(slowest, roofline.seconds(cost.link_bytes, rate))
     for (engine, dtype), flops in cost.work.items():
         if engine not in _COUNTED:
             continue
