@@ -723,7 +723,7 @@ def test_a_single_tile_takes_as_long_as_under_tensorrt(kernel, flops_a_cycle):
     }  # fmt: skip
     empty = dict.fromkeys(
         ("attention", "finished", "taps", "elements", "weight_bytes", "inner_bytes", "functions",
-         "function_bytes"), 0.0,
+         "function_bytes", "images"), 0.0,
     )  # fmt: skip
     machine = EngineMachine(
         units=TOY.units, clock_hz=TOY.clock_hz, byte_per_s=1e12, cache_bytes=0.0,
