@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import gambrel
@@ -40,3 +42,13 @@ def test_a_format_that_the_engine_lacks_is_refused():
     )
     assert not plan.best
     assert plan.refused[0].reason == "Qualcomm Genie does not read fp8; it takes int4."
+
+
+@pytest.mark.parametrize("device", ["tpu-v6e", "rk3588-npu"])
+def test_a_simulation_warns_of_nothing(device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = gambrel.serve_sim(
+            MODEL, hardware=device, input=512, output=64, concurrency=2, max_devices=1
+        )
+    assert found is not None

@@ -297,8 +297,10 @@ def _per_item(
     fits = np.full(n, -1, np.int8)
     if capacity is not None:
         fits = np.where(np.isnan(needed), -1, needed <= capacity).astype(np.int8)
+    with np.errstate(divide="ignore"):  # what takes no time has no end of a rate
+        per_s = items * (1 / np.asarray(expected, dtype=float))
     return {
-        "items_per_s": _full(items * (1 / expected), n),
+        "items_per_s": _full(per_s, n),
         "memory_bytes": needed,
         "fits": fits,
         "energy_per_item_j": _full(joules * (1 / items), n),
