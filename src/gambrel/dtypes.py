@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gambrel.errors import UnknownNameError
@@ -177,6 +178,15 @@ def names_parts(precision: str | None) -> bool:
         return parse_dtype(precision) in GGUF_MIXES
     except UnknownNameError:
         return True
+
+
+def of_weights(precision: str | None) -> str | None:
+    """The format of the weights of a scheme: ``w4a16`` → ``int4``; None of anything else."""
+    found = _BITS_SCHEME.fullmatch((precision or "").strip().lower())
+    return f"int{found[1]}" if found and found[1] in "48" else None
+
+
+_BITS_SCHEME: Final = re.compile(r"w(\d+)a\d+")
 
 
 def width_bytes(dtype: str) -> float:

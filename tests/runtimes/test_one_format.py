@@ -19,9 +19,12 @@ ASKED = {"phase": "decode", "context": 256}
 def test_the_default_and_its_name_are_one_question(device, runtime, precision):
     default = gambrel.analyze(MODEL, hardware=device, **ASKED)
     assert (default.runtime, default.model.precision) == (runtime, precision)
-    named = gambrel.analyze(MODEL, hardware=device, precision=precision, **ASKED)
-    assert named.expected_time_s == default.expected_time_s
-    assert named.total.traffic_bytes == default.total.traffic_bytes
+    bits = precision.removeprefix("int")
+    for name in (precision, f"w{bits}a16"):
+        named = gambrel.analyze(MODEL, hardware=device, precision=name, **ASKED)
+        assert named.expected_time_s == default.expected_time_s
+        assert named.total.traffic_bytes == default.total.traffic_bytes
+        assert named.model.precision == precision
     swept = gambrel.sweep(MODEL, [device], precision=precision, phase="decode", context=[256])
     assert float(swept.expected_time_s[0]) == pytest.approx(default.expected_time_s.value)
 
@@ -52,3 +55,12 @@ def test_a_simulation_warns_of_nothing(device):
             MODEL, hardware=device, input=512, output=64, concurrency=2, max_devices=1
         )
     assert found is not None
+
+
+@pytest.mark.parametrize(("scheme", "precision"), [("w8a16", "int16"), ("w8a8", "int8")])
+def test_schemes_of_compilers_of_npus_are_formats_of_networks(scheme, precision):
+    device = "snapdragon-8-gen-3"
+    named = gambrel.analyze("resnet50", hardware=device, precision=scheme)
+    plain = gambrel.analyze("resnet50", hardware=device, precision=precision)
+    assert named.model.precision == precision
+    assert named.expected_time_s == plain.expected_time_s

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.capture.inputs import ExampleInput
-from gambrel.dtypes import names_parts
+from gambrel.dtypes import names_parts, of_weights
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Workload
 
@@ -47,8 +47,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_part(self) -> str | None:
         """The formats to build a language model with; None leaves one for all to the analysis."""
-        one = self.layers == "single" and not names_parts(self.precision)
-        return None if one else self.precision
+        return None if is_for_all(self.layers, self.precision) else self.precision
+
+
+def is_for_all(layers: str, precision: str | None) -> bool:
+    """Whether an engine takes a format for all parts of a language model; ``w4a16`` is int4."""
+    one = not names_parts(precision) or of_weights(precision) is not None
+    return layers == "single" and one
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):

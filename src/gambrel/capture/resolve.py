@@ -21,6 +21,7 @@ from gambrel.capture.readers import from_coreml, of_config
 from gambrel.capture.request import (
     Request,
     ResolvedModel,
+    is_for_all,
     refuse_inputs,
     refuse_what_was_ignored,
 )
@@ -170,7 +171,7 @@ def has_parts(model: Any, layers: str, precision: str | None = None) -> bool:
     """Whether a number format applies to the parts of a model: one workload for each format."""
     from gambrel.llm.known import config_of
 
-    if layers == "single" and not names_parts(precision):
+    if is_for_all(layers, precision):
         return False
     if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))

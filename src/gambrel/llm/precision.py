@@ -89,7 +89,7 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def all_in(self, dtype: str) -> Precisions:
         """Every part in one format."""
         parts = dict.fromkeys(("weights", "activations", *_DEFAULTS), dtype)
-        return msgspec.structs.replace(self, name=dtype, **parts)
+        return msgspec.structs.replace(self, name=dtype, block=0, **parts)
 
     def with_cache(self, dtype: str) -> Precisions:
         """The same with keys and values in another format; the name says so."""

@@ -14,7 +14,7 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.dtypes import names_parts
+from gambrel.dtypes import names_parts, of_weights
 from gambrel.errors import DeviceError, GambrelError, InputError
 from gambrel.llm.collectives import busiest
 from gambrel.llm.precision import Precisions
@@ -95,15 +95,15 @@ def _formats(
     Raises:
         InputError: It does not take the one that was asked for.
     """
-    if not runtime.one_format or names_parts(precisions.name):
+    name = of_weights(precisions.name) or precisions.name
+    if not runtime.one_format or names_parts(name):
         return _cached(precisions, spec, device, runtime)
     given = precisions.name != spec.precisions().name
-    if given and precisions.name not in runtime.formats:
+    if given and name not in runtime.formats:
         raise InputError(
-            f"{runtime.name} does not read {precisions.name}; it takes "
-            f"{', '.join(runtime.formats)}."
+            f"{runtime.name} does not read {name}; it takes {', '.join(runtime.formats)}."
         )
-    return precisions.all_in(precisions.name if given else runtime.formats[0])
+    return precisions.all_in(name if given else runtime.formats[0])
 
 
 def _cached(
