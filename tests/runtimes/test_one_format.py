@@ -64,3 +64,9 @@ def test_schemes_of_compilers_of_npus_are_formats_of_networks(scheme, precision)
     plain = gambrel.analyze("resnet50", hardware=device, precision=precision)
     assert named.model.precision == precision
     assert named.expected_time_s == plain.expected_time_s
+
+
+def test_a_runtime_fitted_to_networks_alone_is_no_candidate_for_a_language_model():
+    found = gambrel.check(MODEL, hardware="hailo-10h", latency="50ms", **ASKED)
+    assert found.runtime == "hailo-genai"
+    assert found.verdict.value == "FAIL"

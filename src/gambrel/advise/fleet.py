@@ -196,6 +196,8 @@ class Fleet:
 
     def predicts(self, device: Device, runtime: Runtime) -> bool:
         """Whether anything was measured that tells times under a runtime on a device."""
+        if runtime.networks_only and self.bench.language:
+            return False
         return self._machine(device).estimator(runtime) is not None
 
     def _machine(self, device: Device) -> Machine:
