@@ -51,32 +51,36 @@ YOLOX = {"tiny": (1 / 3, 0.375), "s": (1 / 3, 0.5), "m": (2 / 3, 0.75), "l": (1.
 def entries() -> Iterator[Entry]:
     """At 640 pixels, YOLOX-tiny at 416, DETR at 480 as on NPUs."""
     for name, about, aliases in ULTRALYTICS:
-        yield _entry(name, about, partial(_ultralytics, name), 640, aliases, f"ultralytics {name}")
+        yield detector(
+            name, about, partial(_ultralytics, name), 640, aliases, f"ultralytics {name}"
+        )
     for family, size, task in _with_other_heads():
         name, short = f"{family}{size}-{task}", family.removeprefix("yolo")
         general = (f"{family}-{task}",) if size == "n" else ()
         make = partial(_ultralytics, name)
         aliases = (f"yolov{short}{size}-{task}", *general)
-        yield _entry(name, f"YOLO{name[4:]}", make, 640, aliases, f"ultralytics {name}")
+        yield detector(name, f"YOLO{name[4:]}", make, 640, aliases, f"ultralytics {name}")
     for size, scale in YOLOV5.items():
         aliases = ("yolov5",) if size == "s" else ()
         make = partial(_yolov5, *scale)
-        yield _entry(f"yolov5{size}", f"YOLOv5{size}", make, 640, aliases, "ultralytics YOLOv5 6.1")
+        yield detector(
+            f"yolov5{size}", f"YOLOv5{size}", make, 640, aliases, "ultralytics YOLOv5 6.1"
+        )
     for size, scale in YOLOX.items():
         side = 416 if size == "tiny" else 640
         aliases = ("yolox",) if size == "s" else ()
         make = partial(_yolox, *scale)
-        yield _entry(f"yolox-{size}", f"YOLOX-{size}", make, side, aliases, "torch YOLOX")
+        yield detector(f"yolox-{size}", f"YOLOX-{size}", make, side, aliases, "torch YOLOX")
     for layers, aliases in ((50, ("detr",)), (101, ())):
         make, source = partial(_detr, layers), "transformers DetrForObjectDetection"
-        yield _entry(f"detr-resnet{layers}", f"DETR, ResNet-{layers}", make, 480, aliases, source)
+        yield detector(f"detr-resnet{layers}", f"DETR, ResNet-{layers}", make, 480, aliases, source)
 
 
 def _with_other_heads() -> Iterator[tuple[str, str, str]]:
     return ((f, size, t) for f, sizes in _SIZES.items() for size in sizes for t in _TASKS)
 
 
-def _entry(
+def detector(
     name: str,
     about: str,
     make: Callable[[], Any],
@@ -84,6 +88,7 @@ def _entry(
     aliases: tuple[str, ...],
     source: str,
 ) -> Entry:
+    """An entry of a detector of one size, at any batch."""
     return Entry(
         name=name,
         family="detection and segmentation",
@@ -103,7 +108,7 @@ def _subject(make: Callable[[], Any], side: int) -> Subject:
         return (empty(point["batch"], 3, side, side),), {}
 
     # ultralytics computes its strides with a small forward pass, so it is built for real.
-    real = make.func is _ultralytics  # type: ignore[attr-defined]
+    real = getattr(make, "func", None) is _ultralytics
     return module_subject(make if real else lean(make), inputs)
 
 

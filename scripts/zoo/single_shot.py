@@ -7,11 +7,11 @@ with those that the Open Model Zoo prints.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.detectors import detector
+from zoo.entry import Entry
 
 #: Channels and strides of MobileNet's depthwise blocks after its first convolution.
 _MOBILENET = (
@@ -30,26 +30,7 @@ def entries() -> Iterator[Entry]:
         ("ssd-resnet34", "SSD, ResNet-34, 80 classes (MLPerf)", _ssd_resnet34, 1200,
          ("ssd-resnet34-1200",), "torch SSD-ResNet34 of mlcommons/inference"),
     )  # fmt: skip
-    for name, about, make, side, aliases, source in rows:
-        yield Entry(
-            name=name,
-            family="detection and segmentation",
-            about=f"{about}, {side}x{side}, without non-maximum suppression",
-            build=partial(_subject, make, side),
-            symbols=(batch(),),
-            values={"batch": (1, 3)},
-            held_out=({"batch": 2}, {"batch": 5}),
-            aliases=aliases,
-            source=source,
-            assumptions=("Non-maximum suppression after the model is not included.",),
-        )
-
-
-def _subject(make: Callable[[], Any], side: int) -> Subject:
-    def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (empty(point["batch"], 3, side, side),), {}
-
-    return module_subject(lean(make), inputs)
+    return (detector(*row) for row in rows)
 
 
 def _layer(cin: int, cout: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> Any:

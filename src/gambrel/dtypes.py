@@ -88,6 +88,12 @@ BLOCKS: Final[frozenset[str]] = frozenset({*GGUF_BITS, *GGUF_MIXES, "mxfp4"})
 #: activations with 8-bit weights (w8a16), the only such format that compilers of NPUs take.
 STORED_WEIGHT: Final[dict[str, float]] = {"int16": 0.5}
 
+#: Bits of weights and activations, as ``w4a16`` has them.
+BITS_SCHEME: Final = re.compile(r"w(\d+)a(\d+)")
+
+#: What compilers of NPUs call the formats that networks run in.
+NETWORK_SCHEMES: Final[dict[str, str]] = {"w8a8": "int8", "w8a16": "int16"}
+
 #: Formats of real numbers that a model's weights and activations can be cast between.
 FLOATING: Final[frozenset[str]] = frozenset(
     {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "mxfp8", "mxfp4", "nvfp4", "bfp8"}
@@ -182,11 +188,8 @@ def names_parts(precision: str | None) -> bool:
 
 def of_weights(precision: str | None) -> str | None:
     """The format of the weights of a scheme: ``w4a16`` → ``int4``; None of anything else."""
-    found = _BITS_SCHEME.fullmatch((precision or "").strip().lower())
+    found = BITS_SCHEME.fullmatch((precision or "").strip().lower())
     return f"int{found[1]}" if found and found[1] in "48" else None
-
-
-_BITS_SCHEME: Final = re.compile(r"w(\d+)a\d+")
 
 
 def width_bytes(dtype: str) -> float:

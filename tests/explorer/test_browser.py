@@ -85,7 +85,7 @@ def test_a_sentence_says_why_and_follows_the_hand(tab: Any) -> None:
     most = tab.evaluate("() => document.querySelector('.slider input[type=range]').max")
     tab.evaluate(DRAG, most)
     tab.wait_for_function(
-        "() => /^Batch [0-9,]{3,}: limited by (compute|memory traffic)/.test("
+        "() => /^Batch [0-9,]{3,}: limited by compute/.test("
         "document.querySelector('.why').textContent)"
     )
     # The chart of all batches and its sentences stand right below.

@@ -12,7 +12,7 @@ from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve, stand_in
-from gambrel.dtypes import GGUF_MIXES, of_weights, parse_dtype
+from gambrel.dtypes import GGUF_MIXES, NETWORK_SCHEMES, of_weights, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Runtime, RuntimeChoice, choose, runtime, takes
@@ -76,7 +76,9 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     asked = settings.precision or workload.asked_precision
     if asked is not None and asked != workload.precisions:
         # Of a language model: built in one format for all; of others: what compilers of NPUs take.
-        one = of_weights(asked) if is_language_model(workload) else _SCHEMES.get(asked.lower())
+        one = (
+            of_weights(asked) if is_language_model(workload) else NETWORK_SCHEMES.get(asked.lower())
+        )
         asked = one or asked
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
@@ -85,10 +87,6 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     chosen = choose(device, settings.runtime, precision=single, language=language)
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
-
-
-#: Names that compilers of NPUs use for formats of networks; int16 has weights of 8 bits.
-_SCHEMES: Final = {"w8a8": "int8", "w8a16": "int16"}
 
 
 @once

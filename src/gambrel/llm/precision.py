@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.dtypes import BITS, FLOATING, GGUF_BITS, GGUF_MIXES, parse_dtype
+from gambrel.dtypes import BITS, BITS_SCHEME, FLOATING, GGUF_BITS, GGUF_MIXES, parse_dtype
 from gambrel.errors import InputError, UnknownNameError
 
 
@@ -207,7 +207,6 @@ _ALIASES: Final = {
     "w4a16": "int4",
     "w4a4": "nvfp4",
 }
-_BITS_SCHEME: Final = re.compile(r"^w(\d+)a(\d+)$")
 _BY_BITS: Final = {16: None, 8: "int8", 4: "int4"}
 
 
@@ -216,7 +215,7 @@ def _scheme(text: str, base: str) -> Mapping[str, Any]:
     key = _ALIASES.get(key, key)
     if key in _SCHEMES:
         return {"activations": base, **_SCHEMES[key]}
-    bits = _BITS_SCHEME.match(key)
+    bits = BITS_SCHEME.fullmatch(key)
     if bits:
         return _by_bits(int(bits.group(1)), int(bits.group(2)), text, base)
     try:
@@ -272,6 +271,6 @@ def is_scheme(text: str) -> bool:
     return (
         "=" in key
         or "," in key
-        or (key in _ALIASES or _BITS_SCHEME.match(key) is not None)
+        or (key in _ALIASES or BITS_SCHEME.fullmatch(key) is not None)
         or (key in _SCHEMES and key not in BITS)
     )
