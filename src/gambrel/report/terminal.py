@@ -74,9 +74,8 @@ def joined(items: Iterable[str]) -> str:
 
 def _head(document: Document, options: Options) -> list[RenderableType]:
     width, right = options.columns, document.aside
-    room = width - len(right) - 2 if right else width
-    left = shorten(clean(options.title or document.title), room)
-    gap = " " * (width - display_width(left) - len(right)) if right else ""
+    left = shorten(clean(options.title or document.title), 2 * width)
+    gap = " " * max(width - display_width(left) - len(right), 2) if right else ""
     lines: list[RenderableType] = [line((left, "title"), gap, (right, "dim"))]
     labels = [text.partition(": ")[0] for text in document.answer if ": " in text]
     wide = 2 + max((len(label) for label in labels if len(label) <= _LABEL), default=0)
