@@ -169,12 +169,32 @@ def _bert(model: str, batch: int, length: int) -> tuple[Any, dict[str, Any]]:
     mask = torch.zeros(batch, 1, 1, length)  # the script adds it in every layer
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids}
     inputs |= {"start_positions": places, "end_positions": places}
-    return transformers.BertForQuestionAnswering(config), inputs
+    module = transformers.BertForQuestionAnswering(config)
+    for layer in module.bert.encoder.layer:
+        layer.intermediate = _spelled_out(hidden)
+    return module, inputs
+
+
+def _spelled_out(hidden: int) -> Any:
+    """A layer's first product as the script has it: the bias and each step of the GELU are ops."""
+    import torch
+
+    class Intermediate(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.empty(4 * hidden, hidden))
+            self.bias = torch.nn.Parameter(torch.empty(4 * hidden))
+
+        def forward(self, x: Any) -> Any:
+            y = self.bias + torch.nn.functional.linear(x, self.weight)
+            return y * 0.5 * (1.0 + torch.erf(y / 2**0.5))
+
+    return Intermediate()
 
 
 @cache
 def _bert_adam() -> Any:
-    """The optimizer of the script in fp32, which updates parameter by parameter, op by op."""
+    """What the script does after the backward in fp32: clips, updates op by op, clears."""
     import torch
 
     class BertAdam(torch.optim.Optimizer):
@@ -183,10 +203,15 @@ def _bert_adam() -> Any:
 
         def step(self, _closure: Any = None) -> None:
             with torch.no_grad():
+                grads = [p.grad for p in self.param_groups[0]["params"]]
+                torch._foreach_norm(grads)
+                torch._foreach_mul_(grads, 0.5)
                 for p in self.param_groups[0]["params"]:
                     self._update(p, p.grad)
 
         def _update(self, p: Any, grad: Any) -> None:
+            # Cleared rather than freed, so that the next backward adds to it.
+            grad.zero_().add_(grad)
             state = self.state[p]
             if not state:
                 state["m"], state["v"] = torch.zeros_like(p), torch.zeros_like(p)

@@ -258,6 +258,26 @@ def test_rms_norm_in_mixed_formats_is_spelled_out():
     assert "normalization" not in {op.kind for op in w.ops}
 
 
+def test_dropout_is_one_kernel_with_a_narrow_mask_as_on_a_gpu():
+    model, x = nn.Dropout(0.1).train(), torch.randn(8, 64).requires_grad_()
+    w = capture(model, x, train=True, optimizer="none")
+    forward = next(op for op in w.ops if op.name == "aten.native_dropout")
+    backward = next(op for op in w.ops if op.name == "aten.native_dropout_backward")
+    assert [w.tensors[i].dtype for i in forward.inputs + forward.outputs] == [
+        "fp32",
+        "fp32",
+        "bool",
+    ]
+    assert [w.tensors[i].dtype for i in backward.inputs + backward.outputs] == [
+        "fp32",
+        "bool",
+        "fp32",
+    ]
+    names = [op.name for op in capture(model, x, train=True, optimizer="none", device="cpu").ops]
+    assert {"aten.bernoulli_", "aten.div_", "aten.mul"} <= set(names)
+    assert not capture(nn.Dropout(0.1).eval(), x).ops
+
+
 def test_a_real_run_of_rms_norm_records_the_same():
     model = nn.Sequential(nn.Linear(16, 16), nn.RMSNorm(16))
     x = torch.randn(4, 16)

@@ -28,6 +28,7 @@ def capture(
     source: bool = True,
     views: bool = False,
     execute: bool = False,
+    device: str = "cuda",
 ) -> Workload:
     """Runs a model over tensors without data and returns what it asked for.
 
@@ -55,6 +56,8 @@ def capture(
             are otherwise only seen in the storages that tensors share.
         execute: Run for real on the model's own device instead (needs weights, memory and time);
             used to check that both say the same.
+        device: torch's name of what it will run on. GPUs have one kernel for dropout, a CPU three
+            ops.
 
     Returns:
         The workload, with fixed sizes.
@@ -77,6 +80,7 @@ def capture(
         source=source,
         views=views,
         execute=execute,
+        device=device,
     )
     return run(model, args, kwargs, options)
 

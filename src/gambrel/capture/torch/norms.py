@@ -1,7 +1,10 @@
-"""Root-mean-square normalization as one op, as the GPU kernels run it.
+"""Root-mean-square normalization and dropout as one op each, as the GPU kernels run them.
 
 On the CPU and on the meta device torch spells ``rms_norm`` out (square, mean, root, two products,
 each through memory); on GPUs it is one fused kernel, forward and backward, like layer norm.
+Dropout there is a draw, a quotient and a product over masks of the input's format; on GPUs one
+kernel draws, scales and writes a mask of one byte an element.
+Source: aten/src/ATen/native/Dropout.cpp of torch, ``is_fused_kernel_acceptable``.
 """
 
 from __future__ import annotations
@@ -21,8 +24,20 @@ if TYPE_CHECKING:
 
 
 def fused_norms(stack: ExitStack, session: Session) -> None:
-    """Replaces the function that ``nn.RMSNorm`` and ``nn.functional.rms_norm`` call."""
+    """Replaces the functions that ``nn.functional.rms_norm`` and ``dropout`` call."""
     put(stack, torch, "rms_norm", _make(torch.rms_norm, session))
+    if not session.options.device.startswith("cpu"):
+        for module in (torch, torch._VF):
+            put(stack, module, "dropout", _fused_dropout(torch.dropout))
+
+
+def _fused_dropout(original: Any) -> Callable[..., Any]:
+    def dropout(input: Any, p: float, train: bool) -> Any:
+        if train and 0 < p < 1 and input.numel():
+            return torch.native_dropout(input, p, train)[0]
+        return original(input, p, train)
+
+    return dropout
 
 
 def _make(original: Any, session: Session) -> Callable[..., Any]:

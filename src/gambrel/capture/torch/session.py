@@ -41,6 +41,7 @@ class CaptureOptions:
     source: bool = True
     views: bool = False
     execute: bool = False
+    device: str = "cuda"
 
 
 class Session:

@@ -165,7 +165,7 @@ class RooflineAnalyzer:
         self._check_peaks(name)
         training = Training(optimizer=optimizer, loss=loss) if train else None
         source, compiler = compiling.split(self._model)
-        workload = _captured(source, self._sample, self._kwargs, training)
+        workload = _captured(source, self._sample, self._kwargs, training, name)
         roofs = self._roofs(name)
         runtime = "pytorch" if compiler is None else "torch-compile"
         settings = Settings(warm=True, runtime=runtime, calibration=load_calibration())
@@ -422,14 +422,20 @@ def _check_device(name: str) -> None:
 
 
 def _captured(
-    model: Any, sample: Any, kwargs: Mapping[str, Any], training: Training | None
+    model: Any, sample: Any, kwargs: Mapping[str, Any], training: Training | None, device: str
 ) -> Workload:
     if training is None:
-        return capture(model, sample, kwargs)
+        return capture(model, sample, kwargs, device=device)
     kept = [(p, p.grad) for p in model.parameters()]
     try:
         return capture(
-            model, sample, kwargs, train=True, optimizer=training.optimizer, loss=training.loss
+            model,
+            sample,
+            kwargs,
+            train=True,
+            optimizer=training.optimizer,
+            loss=training.loss,
+            device=device,
         )
     finally:
         for parameter, gradient in kept:

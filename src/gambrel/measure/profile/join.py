@@ -133,7 +133,7 @@ def wholes(
     """Ops that ran as one call of another name: their positions, and that name.
 
     Between two matched calls, ops without a call and a call without an op are the same work: an
-    RMS norm that is captured as six ops is one kernel, and so is dropout on a GPU.
+    RMS norm that a model spells out in six ops may be one kernel.
 
     Args:
         calls: The outermost calls of one step, in order.
