@@ -149,6 +149,8 @@ def held_out(
 def start_of(file: str, device: str, h100: Constants) -> dict[str, float]:
     """Constants before the fit: the H100's, with those that differ by class of device."""
     c = dict(h100[ops.FORMS[file]])
+    if device.startswith("mi"):
+        c["base_s"] = ops.HIP_BASE_S
     if file == "elem" and device.startswith("mi"):
         c["pow_cycles"] = 190.0
     if file == "softmax":
@@ -268,7 +270,7 @@ def amd_sets(truth: Path, found: Sequence[dict[str, Any]]) -> list[dict[str, Any
         return {
             k: float(f"{min(1.0, v * scale):.4g}") if k in shares else v
             for k, v in h100[form].items()
-        }
+        } | {"base_s": ops.HIP_BASE_S}
 
     engine = own["torch_matmul", "linear"]["compute"]
     convolution = carried("torch_convolution") | {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any, Final
 
 TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
 #: A list of figures or names, which the encoder spreads over lines.
 _ROW: Final = re.compile(r"\[\n([^\[\]{}]*?)\n *\]")
+#: An object of figures alone, indented by so much.
+_FIGURES: Final = re.compile(r"\{\n( *)((?:\"\w+\": (?:-?[\d.e+-]+|null)(?:,\n *)?)+)\n *\}")
+WIDTH: Final = 100
 
 
 def read() -> dict[str, Any]:
@@ -21,9 +25,16 @@ def read() -> dict[str, Any]:
 def write(content: dict[str, Any], target: Path = TARGET) -> None:
     """Replaces the file."""
     spread = json.dumps(content, indent=1, ensure_ascii=False)
-    text = _ROW.sub(_joined, spread)
+    text = _FIGURES.sub(_filled, _ROW.sub(_joined, spread))
     target.write_text(text + "\n", encoding="utf-8")
 
 
 def _joined(row: re.Match[str]) -> str:
     return "[" + " ".join(line.strip() for line in row[1].splitlines()) + "]"
+
+
+def _filled(found: re.Match[str]) -> str:
+    indent = found[1]
+    words = [part.strip().replace(": ", ":\0") for part in found[2].split("\n")]
+    lines = textwrap.wrap("{" + " ".join(words) + "}", WIDTH - len(indent))
+    return f"\n{indent}".join(lines).replace("\0", " ")

@@ -6,7 +6,8 @@ Rows of PyTorch are those of benchmarks/results/cpu_end_to_end.md (benchmarks/da
 one and two cores, fp32 and bf16 with AMX. Those of ONNX Runtime (busy.csv, by
 benchmarks/cpu_rows.py) are the least of one core's own clock beside other processes. Those of
 torch.compile are what timm publishes for two processors of 14 cores (benchmarks/data/timm/cpu.csv),
-one image in fp32; models are left out in folds. A share of the
+one image in fp32; models are left out in folds. Boards with Cortex-A cores have classes of their
+own, from published runs on Raspberry Pis (benchmarks/data/cpu/boards.csv). A share of the
 peak of vector units, one of AMX, one of the bandwidth and the start of an op are fitted for each
 runtime; errors are those of each model left out. The range is wider than that of two cores: with
 many of them the shares fall, and how far was not measured. ``--write`` replaces their shares in
@@ -45,7 +46,7 @@ FOLDS = 6
 VECTOR, AMX, BYTE_PER_S = 204e9, 2.14e12, 12e9
 NAMES = ("memory", "compute", "matrix", "start_s")
 FIRST = (0.7, 0.5, 0.15, 1e-5)
-LEAST, MOST = (0.2, 0.05, 0.02, 1e-6), (1.0, 1.0, 1.0, 1e-4)
+LEAST, MOST = (0.1, 0.05, 0.02, 1e-6), (1.0, 1.0, 1.0, 1e-3)
 #: With many cores the share of the peak is lower, by up to so much. Assumed.
 MANY_CORES = 2.5
 #: Processors of ARM run other kernels, of which nothing was measured. Assumed.
@@ -69,6 +70,20 @@ WHY = {
     "torch-compile": "shares of the roofs that compiled networks attain on two processors of 14 "
     "cores, an i9-10940X and an i7-12700H",
 }
+#: The same of runtimes on boards, whose cores are those of phones.
+BOARDS = {
+    "pytorch": "shares of the roofs that eager PyTorch attains on a Raspberry Pi 5",
+    "onnxruntime": "shares of the roofs that ONNX Runtime attains on a Raspberry Pi 5",
+    "litert": "shares of the roofs that XNNPACK attains on a Raspberry Pi 4",
+}
+#: How much further the range reaches on boards with other cores of that kind. Assumed.
+OTHER_BOARD = 1.5
+#: Models that a class needs for its confidence to be medium.
+FEW_MODELS = 5
+BOARD_SOURCES = {
+    "litert": "google/XNNPACK, README.md (figures only), February 2022",
+    "": "ultralytics/ultralytics, docs/en/guides/raspberry-pi.md (figures only), 2024 to 2026",
+}
 OWN_SOURCE = "benchmarks/cpu_end_to_end.py and benchmarks/cpu_rows.py on Intel Xeons, 2026-11"
 TIMM_SOURCE = (
     "huggingface/pytorch-image-models @7479d451, "
@@ -91,16 +106,40 @@ class Row:
 
 def main() -> None:
     """Fits, prints, writes."""
-    found = rows()
+    found, published = rows(), boards()
     fitted = [
+        entry for name in BOARDS for entry in _board([r for r in published if r.runtime == name])
+    ]
+    fitted += [
         entry for name in WHY for entry in _fit(name, [r for r in found if r.runtime == name])
     ]
     if "--write" in sys.argv:
         content = constants_file.read()
-        kept = [s for s in content["shares"] if s["runtime"] not in WHY]
+        kept = [s for s in content["shares"] if s["runtime"] not in {**WHY, **BOARDS}]
         # The first that matches a device counts.
-        content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] != list(DESKTOP))
+        content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] == ["cpu"])
         constants_file.write(content)
+
+
+def boards() -> list[Row]:
+    """Published runs on boards."""
+    return [
+        Row(
+            runtime=r["runtime"],
+            model=r["model"],
+            precision=r["precision"],
+            device=load_device(r["device"]),
+            seconds=float(r["ms"]) * 1e-3,
+            bench=_zoo(r["model"]),
+        )
+        for r in _read("boards.csv")
+    ]
+
+
+@cache
+def _zoo(model: str) -> Workbench:
+    workload = load(model)
+    return Workbench(workload, workload.resolve_symbols({}), Settings().conventions)
 
 
 def rows() -> list[Row]:
@@ -175,7 +214,7 @@ def predicted(found: Sequence[Row], c: Floats) -> Floats:
     name = found[0].runtime
     own = replace(guess(name, "cpu"), **dict(zip(NAMES, c.tolist(), strict=True)))
     base = packaged()
-    others = tuple(s for s in base.shares if s.runtime not in WHY)
+    others = tuple(s for s in base.shares if s.runtime != name)
     calibration: Calibration = replace(base, shares=(own, *others))
     totals = []
     for row in found:
@@ -216,19 +255,50 @@ def left_out(found: Sequence[Row]) -> Floats:
     return ratios
 
 
-def _fit(name: str, found: Sequence[Row]) -> list[dict[str, object]]:
+def _fitted(found: Sequence[Row]) -> tuple[dict[str, float], Floats]:
+    """Constants, and measured over predicted of each row with its model left out; printed."""
+    name = found[0].runtime
     c = constants(found)
     ratios = left_out(found)
-    errors = np.abs(1 / ratios - 1)
-    print(name, dict(zip(NAMES, c.round(7).tolist(), strict=True)), f"{errors.mean():.1%} left out")
+    error = np.abs(1 / ratios - 1).mean()
+    print(name, dict(zip(NAMES, c.round(7).tolist(), strict=True)), f"{error:.1%} left out")
     for row, ratio in zip(found, ratios, strict=True):
         print(
             f"  {row.model:18} {row.precision} {row.seconds * 1e3:8.2f} ms, / predicted {ratio:.2f}"
         )
-    shares: Shares = guess(name, "cpu")
     values = dict(zip(NAMES, (float(f"{v:.4g}") for v in c), strict=True))
     if all(r.precision == "fp32" for r in found):
         values["matrix"] = 0.0  # AMX was not measured
+    return values, ratios
+
+
+def _board(found: Sequence[Row]) -> list[dict[str, object]]:
+    name = found[0].runtime
+    values, ratios = _fitted(found)
+    low, high = np.quantile(ratios, [0.05, 0.95])
+    own: dict[str, object] = {
+        "runtime": name, "match": sorted({r.device.id for r in found}), **values,
+        "compute_stored": values["compute"], "unpack": guess(name, "cpu").unpack,
+        "low": round(float(min(low, 0.9)) / 1.1, 3), "high": round(float(max(high, 1.1)) * 1.1, 3),
+        "confidence": "medium" if len({r.model for r in found}) > FEW_MODELS else "low",
+        "rows": len(found), "error": round(float(np.abs(1 / ratios - 1).mean()), 3),
+        "why": BOARDS[name], "source": BOARD_SOURCES.get(name) or BOARD_SOURCES[""],
+    }  # fmt: skip
+    others = own | {
+        "match": ["cortex-a"],
+        "low": round(float(min(low, 0.9)) / 1.1 / OTHER_BOARD, 3),
+        "high": round(float(max(high, 1.1)) * 1.1 * OTHER_BOARD, 3),
+        "confidence": "low",
+        **BORROWED,
+        "why": f"{BOARDS[name]}; none on this board",
+    }
+    return [own, others]
+
+
+def _fit(name: str, found: Sequence[Row]) -> list[dict[str, object]]:
+    values, ratios = _fitted(found)
+    errors = np.abs(1 / ratios - 1)
+    shares: Shares = guess(name, "cpu")
     low, high = np.quantile(ratios, [0.05, 0.95])
     first: list[dict[str, object]] = []
     if name == "torch-compile":

@@ -1,4 +1,4 @@
-"""PyTorch and ONNX Runtime on processors, each model by the others.
+"""PyTorch, ONNX Runtime and LiteRT on processors and boards, each model by the others.
 
 The rows come with the project (benchmarks/data/cpu); no folder is read.
 """
@@ -22,19 +22,24 @@ NAMES = {
     "onnxruntime": "ONNX Runtime, one and two cores of a Xeon",
     "torch-compile": "torch.compile, i9-10940X and i7-12700H",
 }
+BOARDS = {
+    "pytorch": "eager PyTorch, Raspberry Pi 5",
+    "onnxruntime": "ONNX Runtime, Raspberry Pi 5",
+    "litert": "LiteRT (XNNPACK), Raspberry Pi 4",
+}
 
 
 def score(_: Path) -> Iterable[Score]:
     """By runtime."""
-    found = fit_cpu.rows()
-    for name, words in NAMES.items():
-        own = [r for r in found if r.runtime == name]
-        ratios = fit_cpu.left_out(own)
-        yield Score(
-            what=words,
-            runs=[_run(r, r.seconds / float(q)) for r, q in zip(own, ratios, strict=True)],
-            held_out="6 folds by model" if name == "torch-compile" else "leave one model out",
-        )
+    for found, names in ((fit_cpu.rows(), NAMES), (fit_cpu.boards(), BOARDS)):
+        for name, words in names.items():
+            own = [r for r in found if r.runtime == name]
+            ratios = fit_cpu.left_out(own)
+            yield Score(
+                what=words,
+                runs=[_run(r, r.seconds / float(q)) for r, q in zip(own, ratios, strict=True)],
+                held_out="6 folds by model" if name == "torch-compile" else "leave one model out",
+            )
 
 
 def _run(row: fit_cpu.Row, expected: float) -> Run:

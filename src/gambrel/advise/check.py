@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.advise.figures import cautions, items_of
+from gambrel.advise.figures import Figure, cautions, figure, items_of
 from gambrel.advise.fleet import Point, point_of
 from gambrel.advise.limits import Limit
 from gambrel.advise.subjects import Subject
@@ -151,11 +151,12 @@ def trials(
     found = []
     for batch in tried_batches(subject, limits):
         points = subject.points(device, precision, None, batch)
-        found += [_trial(point, limits) for point in points]
+        found += [(*_trial(point, limits), figure(point.facts, "latency")) for point in points]
         if all(point.fits is False for point in points):
             break
-    proved = all(trial.proof == "sol" for trial, _ in found)
-    return sorted(found, key=lambda pair: _standing(*pair, proved=proved))
+    proved = all(trial.proof == "sol" for trial, _, _ in found)
+    found.sort(key=lambda one: _standing(*one, proved=proved))
+    return [(trial, constraints) for trial, constraints, _ in found]
 
 
 def _trial(point: Point, limits: Sequence[Limit]) -> tuple[Trial, tuple[Constraint, ...]]:
@@ -171,9 +172,11 @@ def _trial(point: Point, limits: Sequence[Limit]) -> tuple[Trial, tuple[Constrai
     return trial, constraints
 
 
-def _standing(trial: Trial, constraints: Sequence[Constraint], *, proved: bool) -> tuple[Any, ...]:
+def _standing(
+    trial: Trial, constraints: Sequence[Constraint], latency: Figure, *, proved: bool
+) -> tuple[Any, ...]:
     """Sorts best first; a FAIL is proved only where every one is."""
-    item_s = None if trial.expected_time_s is None else trial.expected_time_s / trial.batch_size
+    item_s = None if latency.counted is None else latency.counted / trial.batch_size
     return (
         trial.verdict.rank,
         trial.proof == "sol" and not proved,

@@ -168,7 +168,7 @@ def rank(row: Row, metric: str) -> tuple[bool, int, float, str, str, tuple[int, 
 
 def standing(found: Figure) -> tuple[int, float]:
     """How well a figure is known (0 expected, 1 a limit on it, 2 not), and a cost to sort by."""
-    known, value = (0, found.value) if found.value is not None else (1, found.worst)
+    known, value = (0, found.counted) if found.value is not None else (1, found.worst)
     if value is None:
         return 2, 0.0
     return known, -value if METRICS[found.metric].more_is_better else value

@@ -81,6 +81,17 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str = ""
     reason: str = ""
 
+    @property
+    def counted(self) -> float | None:
+        """As what it counts where the best is named: of low confidence, the worse end of the range.
+
+        So a guess ranks before a figure that is known better only if it is better in any case.
+        """
+        if self.confidence != "low" or self.value is None:
+            return self.value
+        worse = self.low if METRICS[self.metric].more_is_better else self.high
+        return self.value if worse is None else worse
+
 
 def facts_of(analysis: Analysis) -> Facts:
     """The facts of an analysis."""

@@ -27,6 +27,7 @@ from gambrel.analysis.estimate.tiled_constants import (
 )
 from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork
 from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.device.levels import device_class
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.ops.base import Size, is_zero, real, root, total
@@ -184,6 +185,10 @@ def part_of(seconds: float, c: TiledConstants | StreamConstants) -> Estimate | N
     )
 
 
+#: Class of the chips whose whole runs were fitted.
+_CLASS: Final = "edge"
+
+
 def tiled_estimator(
     device: Device, names: tuple[str, ...], calibration: Calibration
 ) -> TiledEstimator | None:
@@ -208,9 +213,12 @@ def tiled_estimator(
 
 
 def from_datasheet(device: Device, known: TiledClass) -> TiledConstants | None:
-    """Constants that a chip would have if it were like its class; None without its roofs."""
+    """Constants that a chip would have if it were like its class; None without its roofs.
+
+    Processors run the same runtimes with other kernels: nothing is carried to them.
+    """
     roof, memory = resolve(device, "matrix", "int8"), main_memory(device)
-    if roof is None or memory is None or not memory.byte_per_s:
+    if device_class(device) != _CLASS or roof is None or memory is None or not memory.byte_per_s:
         return None
     int8 = roof.flop_per_s / 2 * known.int8_share
     formats = {"int8": 1.0, **known.formats}

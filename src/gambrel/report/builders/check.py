@@ -147,10 +147,11 @@ def limit_text(row: Constraint) -> str:
 
 
 def value_text(figure: Figure) -> str:
-    """The expected value; else what it lies between, or is at most or at least."""
+    """The expected value, ≈ of low confidence; else what it lies between, at most or at least."""
     name, more = figure.metric, METRICS[figure.metric].more_is_better
     if figure.value is not None:
-        return format_metric(name, figure.value)
+        doubt = "≈ " if figure.confidence == "low" else ""
+        return f"{doubt}{format_metric(name, figure.value)}"
     floor, ceiling = (figure.worst, figure.high) if more else (figure.low, figure.worst)
     if floor is not None and ceiling is not None:
         return f"{format_metric(name, floor, 3)} to {format_metric(name, ceiling, 3)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gambrel.advise.compare import Comparison, Row
@@ -29,6 +29,8 @@ _FOOT = (
     "Expected values; where none is known, what it lies between, or is at most (for power: the "
     "thermal design power) or at least. * marks rows that no other beats in all these metrics."
 )
+#: What ≈ means, where it stands.
+DOUBT = "≈ marks low confidence, which ranks by the worse end of its range."
 
 
 def document(found: Comparison, _options: Options) -> Document:
@@ -41,7 +43,9 @@ def document(found: Comparison, _options: Options) -> Document:
         answer=_answer(found),
         sections=sections(
             section(DataTable(columns=columns, note=_FOOT)),
-            section(Notes(heading="Notes", items=(*_precisions(rows), *found.notes))),
+            section(
+                Notes(heading="Notes", items=(*doubtful(rows), *_precisions(rows), *found.notes))
+            ),
         ),
         figures=tuple(best_figures(rows, found.metrics)),
     )
@@ -54,7 +58,7 @@ def best_figures(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[KeyFig
         if not known:
             continue
         pick = max if METRICS[metric].more_is_better else min
-        best = pick(known, key=lambda r: r.figures[metric].value or 0.0)
+        best = pick(known, key=lambda r: r.figures[metric].counted or 0.0)
         figure = best.figures[metric]
         yield KeyFigure(
             label=f"best {metric}",
@@ -64,6 +68,12 @@ def best_figures(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[KeyFig
             source=f"{best.model} with {best.runtime} ({best.runtime_reason})",
             confidence=f"{figure.confidence}: {figure.reason}" if figure.confidence else "",
         )
+
+
+def doubtful(rows: Iterable[Row]) -> tuple[str, ...]:
+    """What the mark of low confidence means, where a row has it."""
+    marked = any(f.confidence == "low" and f.value for r in rows for f in r.figures.values())
+    return (DOUBT,) if marked else ()
 
 
 def _answer(found: Comparison) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.builders.check import value_text
-from gambrel.report.builders.comparison import best_figures
+from gambrel.report.builders.comparison import best_figures, doubtful
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 from gambrel.units import format_count
@@ -51,7 +51,12 @@ def document(found: Selection, options: Options) -> Document:
         sections=sections(
             *(section(group) for group in groups),
             section(_group(_OVER, found, found.over_power), folded="" if whole else "all devices"),
-            section(Notes(heading="Notes", items=(*_formats(found), *found.notes))),
+            section(
+                Notes(
+                    heading="Notes",
+                    items=(*doubtful(c.row for c in found.meets), *_formats(found), *found.notes),
+                )
+            ),
         ),
         figures=tuple(_key_figures(found)),
     )
