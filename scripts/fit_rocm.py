@@ -1,13 +1,19 @@
-"""Fits what MI300X attain with vLLM to published runs of whole models.
+"""Fits what AMD's GPUs attain in 16 bits and less to published runs of whole models.
 
     python scripts/fit_rocm.py [--write]
 
-No kernel of these GPUs was measured. Of 80 rows (benchmarks/data/rocm) follow the share of the
+MI300X with vLLM: no kernel was measured. Of 80 rows (benchmarks/data/rocm) follow the share of the
 bandwidth (weights and cache alike), the share of the fp8 peak, the time of a layer's launches and
 the share of the links that all-reduces attain, which the best fit chooses from a few; steps and
 requests cost the host what they cost served vLLM. Two models cannot say how one does for the other
-(their layers cost what their weights do); errors are those of one version by the other. ``--write``
-stores the sets in src/gambrel/analysis/calibration/constants.json.
+(their layers cost what their weights do); errors are those of one version by the other.
+
+PyTorch's products in 16 bits: the formula of its fp32 ones, fitted to an MI210, with
+another share of the peak. On a die of an MI250 it is that of BERT's encoder, as AITemplate
+published it with PyTorch 1.12 and ROCm 5.2.3 (benchmarks/data/networks, rows where the host is not
+the limit); on an MI300X what SemiAnalysis measured of torch.matmul. A product with one row attains
+the share of the bandwidth that vLLM does. ``--write`` stores all sets in
+src/gambrel/analysis/calibration/constants.json.
 """
 
 from __future__ import annotations
@@ -15,17 +21,23 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 import constants_file
+from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.forms import IN_FLIGHT_BYTE_PER_S
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.device.catalog import load
 from gambrel.device.roofs import main_memory, peer_link, resolve
 from gambrel.llm.accounting import forward_flops
 from gambrel.llm.known import spec_of
+from gambrel.ops import Conventions
 from gambrel.runtimes import Service, runtime
 
 ROOT: Final = Path(__file__).parents[1]
@@ -40,6 +52,16 @@ REDUCE_S: Final = 15e-6
 REDUCES: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 #: No kernel was measured, and one layout.
 RANGE: Final = (0.75, 1.35)
+NETWORKS: Final = ROOT / "benchmarks/data/networks/rows.csv"
+SOURCE: Final = "aitemplate"
+#: Tokens of a run from which on the host is not the limit.
+BUSY_TOKENS: Final = 8192
+#: FLOP/s of torch.matmul in bf16 on an MI300X: "MI300X vs H100 vs H200 Benchmark Part 1: Training",
+#: SemiAnalysis, December 2024. AMD's own best with a tuned library and shape is 708e12 (ROCm blogs,
+#: "Measuring Max-Achievable FLOPs, Part 2", 2025).
+MI300X_MATMUL: Final = 620e12
+#: Between versions of a library: CK's kernels took 0.55 of the time of PyTorch 1.12 on an MI250.
+HALF_RANGE: Final = (0.65, 1.5)
 
 
 class Row(NamedTuple):
@@ -184,6 +206,100 @@ def sets(own: Fit) -> list[dict[str, Any]]:
     ]
 
 
+@cache
+def encoder(batch: int, length: int) -> Workbench:
+    """BERT's encoder in fp16 without a mask, attention spelled out, as AITemplate timed it."""
+    import torch
+    import transformers
+
+    from gambrel.capture.torch import capture, ensure_torchvision
+
+    ensure_torchvision()
+    config = transformers.BertConfig(attn_implementation="eager", max_position_embeddings=length)
+    with torch.device("meta"):
+        module = transformers.BertModel(config).encoder.eval().half()
+        hidden = torch.empty(batch, length, config.hidden_size, dtype=torch.float16)
+        return Workbench(capture(module, (hidden,)), {}, Conventions())
+
+
+def eager_rows(device: str = "mi250") -> list[tuple[Workbench, float]]:
+    """What was run, and seconds."""
+    with NETWORKS.open(newline="") as file:
+        rows = [r for r in csv.DictReader(file) if (r["source"], r["device"]) == (SOURCE, device)]
+    return [
+        (encoder(int(r["batch"]), int(r["size"])), int(r["batch"]) / float(r["per_s"]))
+        for r in rows
+        if int(r["batch"]) * int(r["size"]) >= BUSY_TOKENS
+    ]
+
+
+def half_sets(stream: float) -> list[dict[str, Any]]:
+    """PyTorch's products in 16 bits, by the share of what fp32 ones attain.
+
+    Args:
+        stream: Share of the bandwidth of a product with one row.
+    """
+    content = constants_file.read()["sets"]
+    wide = {
+        name: s["constants"] | {"vector": stream}
+        for s in content
+        for name in s["formats"]
+        if s["form"] == "torch_matmul" and s["device"] == "mi210"
+    }
+    rows, device = eager_rows(), load("mi250")
+
+    def ratios(share: float) -> Any:
+        calibration = _with(_half(wide, "mi210", share))
+        settings = Settings(precision="fp16", runtime="pytorch", calibration=calibration)
+        machine = Machine(device, settings)
+        totals = [answered(bench, machine, settings).expected.total for bench, _ in rows]
+        return np.array([m / t.value for (_, m), t in zip(rows, totals, strict=True) if t])
+
+    low, high = 0.1, 1.0
+    while high - low > 1e-3:
+        share = (low + high) / 2
+        low, high = (share, high) if np.log(ratios(share)).mean() < 0 else (low, share)
+    share = float(f"{(low + high) / 2:.3g}")
+    found = ratios(share)
+    error = np.abs(1 / found - 1).mean()
+    print(f"16 bits on an MI250: {share} of fp32's share, {len(found)} rows, {error:.1%} in-sample")
+    print(f"  measured / expected {found.min():.2f} to {found.max():.2f}")
+    peak = resolve(load(DEVICE), "matrix", "bf16")
+    assert peak is not None
+    newer = MI300X_MATMUL / peak.flop_per_s / wide["linear"]["compute"]
+    return [
+        *_half(wide, "mi100", share),
+        *_half(wide, "mi210", share),
+        *_half(wide, DEVICE, newer),
+    ]
+
+
+def _half(wide: dict[str, dict[str, float]], device: str, share: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "framework": "torch",
+            "form": "torch_matmul",
+            "formats": [f"{name}_half"],
+            "device": device,
+            "constants": own | {"compute": float(f"{own['compute'] * share:.4g}")},
+            "points": 0,
+            "low": [HALF_RANGE[0]] * 4,
+            "high": [HALF_RANGE[1]] * 4,
+            "confidence": "low",
+            "describes": "torch",
+        }
+        for name, own in wide.items()
+        if not name.endswith("_half")
+    ]
+
+
+def _with(fresh: Sequence[dict[str, Any]]) -> Calibration:
+    base = packaged()
+    own = [msgspec.convert(s, type(base.sets[0]), strict=False) for s in fresh]
+    kept = [s for s in base.sets if not s.formats[0].endswith("_half")]
+    return msgspec.structs.replace(base, sets=(*kept, *own))
+
+
 def main() -> int:
     """Prints errors and constants."""
     service = runtime("vllm").service
@@ -195,10 +311,12 @@ def main() -> int:
         others = [r for r in data if r.version != version]
         left = [r for r in data if r.version == version]
         print(f"{version} by the other: {error(left, fit(others, service), service):.1%}")
+    halves = half_sets(float(f"{1 / own.memory:.3g}"))
     if "--write" in sys.argv:
         constants = constants_file.read()
         kept = [s for s in constants["sets"] if s["device"] != DEVICE]
-        constants["sets"] = kept + sets(own)
+        kept = [s for s in kept if not s["formats"][0].endswith("_half")]
+        constants["sets"] = kept + sets(own) + halves
         constants_file.write(constants)
     return 0
 

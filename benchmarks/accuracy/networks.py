@@ -29,6 +29,7 @@ from gambrel.ops import Conventions
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_half as half
+import fit_rocm as rocm
 
 BERT = {"bert-base": (768, 12, 12), "bert-large": (1024, 24, 16)}
 #: By phase, and of forward passes by whether they are in 16 bits.
@@ -38,6 +39,10 @@ WIDE = "host time and one constant fitted"
 #: Cards of 2017 and 2018, with the convolutions of V100 and P100.
 CARDS = "pytorch-gpu-benchmark"
 CARRIED = "no row fitted; kin chosen with them"
+#: PyTorch 1.12, and one GPU whose products were fitted to these rows.
+ENCODER = "bert-base-encoder"
+OLD = "none fitted; PyTorch 1.12"
+OLD_AMD = "one constant fitted; PyTorch 1.12"
 
 
 def score(_folder: Path) -> Iterable[Score]:
@@ -54,6 +59,8 @@ def score(_folder: Path) -> Iterable[Score]:
 
 
 def _held_out(family: str, phase: str) -> str:
+    if "encoder" in family:
+        return OLD_AMD if "MI250" in family else OLD
     if "cards" in family:
         return CARRIED
     if phase == "training":
@@ -63,6 +70,9 @@ def _held_out(family: str, phase: str) -> str:
 
 def _family(row: dict[str, str]) -> str:
     phase = "training step" if row["phase"] == "training" else "forward"
+    if row["model"] == ENCODER:
+        where = "a die of an MI250" if row["device"] == "mi250" else "A100"
+        return f"PyTorch eager, forward, BERT's encoder, 16 bits, {where}"
     kind = "BERT" if row["model"] in BERT else "convolutional networks"
     precision = "16 bits" if row["precision"] == "fp16" else "fp32 and TF32"
     where = ", cards of 2017 and 2018" if row["source"] == CARDS else ""
@@ -120,6 +130,8 @@ def workbench(
     model: str, batch: int, size: int, layout: str, phase: str, narrow: bool
 ) -> Workbench:
     """A network as it was timed."""
+    if model == ENCODER:
+        return rocm.encoder(batch, size)
     import torch
 
     from gambrel.capture.torch import capture, ensure_torchvision

@@ -72,3 +72,36 @@ def test_training_steps_hold(source):
         assert expected.value == pytest.approx(measured, rel=0.25)
         assert expected.high < 4.5 * expected.low
     assert rows
+
+
+@pytest.mark.parametrize(
+    ("hardware", "published_per_s", "within"),
+    [("mi250x", 76.33, 0.15), ("a100-sxm4-80gb", 104.9, 0.15)],
+)
+def test_decoding_under_torch_compile_holds(hardware, published_per_s, within):
+    """gpt-fast's README, Llama 2 7B in bf16, about 200 tokens: no row of it was fitted."""
+    found = gambrel.analyze(
+        "llama-2-7b",
+        hardware,
+        phase="decode",
+        context=200,
+        precision="bf16",
+        runtime="torch-compile-graph",
+    )
+    expected = found.expected_time_s
+    assert 1 / expected.value == pytest.approx(published_per_s, rel=within)
+    assert expected.low <= 1 / published_per_s <= expected.high
+
+
+def test_products_in_16_bits_on_amd_are_no_fp32_ones():
+    """SemiAnalysis and AMD measured 620 and 708 TFLOP/s of 1,307 on an MI300X."""
+    torch = pytest.importorskip("torch")
+    side = 8192
+    linear = torch.nn.Linear(side, side, bias=False, device="meta", dtype=torch.bfloat16)
+    rows = torch.empty(side, side, dtype=torch.bfloat16, device="meta")
+    found = gambrel.analyze(
+        linear, "mi300x", inputs=(rows,), precision="bf16", runtime="pytorch-graph"
+    )
+    expected = found.expected_time_s
+    assert 600e12 < 2 * side**3 / expected.value < 720e12
+    assert expected.confidence == "low"

@@ -182,6 +182,8 @@ _NAMES: Final = {
 def _wanted(form: str, precision: str) -> tuple[str, ...]:
     if form == "torch_convolution":
         return tuple(dict.fromkeys((precision, "any")))
+    if form == "torch_matmul":
+        return tuple(dict.fromkeys((precision, precision.removesuffix("_half"))))
     if form in ("stream", "collective") or form.startswith("torch_"):
         return (precision,)
     return FORMATS.get(precision, _NARROW if precision in _NARROW_FORMATS else ("bf16",))

@@ -16,6 +16,9 @@ from gambrel.analysis.estimate.torchlib import (
 from gambrel.ops import OpView
 from gambrel.ops.base import holds
 
+#: Constants of 16 bits and less.
+HALF: Final = "half"
+
 
 def _any(_view: OpView) -> str:
     return "any"
@@ -28,7 +31,11 @@ def _product_scheme(view: OpView) -> str:
 
 def _half(_view: OpView) -> str:
     """Narrow ones have constants of their own where whole models gave them."""
-    return "half"
+    return HALF
+
+
+def _half_product_scheme(view: OpView) -> str:
+    return f"{_product_scheme(view)}_{HALF}"
 
 
 def _rule(form: str, seconds: Seconds, least: str = "high", share: Seconds | None = None) -> Rule:
@@ -48,6 +55,10 @@ _HALF: Final = Rule(
 )
 _CONVOLUTIONS: Final = frozenset({"convolution", "convolution_backward"})
 _MATMUL: Final = Rule(form="torch_matmul", seconds=products.matmul, scheme=_product_scheme)
+#: Of 16 bits and less, where only fp32 ones were measured.
+_HALF_MATMUL: Final = Rule(
+    form="torch_matmul", seconds=products.matmul, scheme=_half_product_scheme, least="medium"
+)
 
 RULES: Final[dict[str, Rule]] = {
     "elementwise": _ELEMENTWISE,
@@ -79,7 +90,9 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
         wide_products: Products of every format were fitted as fp32 ones were, for want of others.
     """
     if view.kind == "matmul":
-        return _MATMUL if wide_products or view.operand_dtype(2) == "fp32" else None
+        if view.operand_dtype(2) == "fp32":
+            return _MATMUL
+        return _HALF_MATMUL if wide_products else None
     if view.kind in _CONVOLUTIONS and view.operand_dtype(2) != "fp32":
         return _HALF
     return RULES.get(view.kind)
