@@ -60,6 +60,9 @@ BUSY_TOKENS: Final = 8192
 #: SemiAnalysis, December 2024. AMD's own best with a tuned library and shape is 708e12 (ROCm blogs,
 #: "Measuring Max-Achievable FLOPs, Part 2", 2025).
 MI300X_MATMUL: Final = 620e12
+#: Formats of 16 bits and less, and the constants that are shares of the peak.
+HALF: Final = "half"
+SHARES: Final = ("compute", "engine", "engine_3d", "transposed", "grouped", "few_lanes")
 #: Between versions of a library: CK's kernels took 0.55 of the time of PyTorch 1.12 on an MI250.
 HALF_RANGE: Final = (0.65, 1.5)
 
@@ -234,7 +237,9 @@ def eager_rows(device: str = "mi250") -> list[tuple[Workbench, float]]:
 
 
 def half_sets(stream: float) -> list[dict[str, Any]]:
-    """PyTorch's products in 16 bits, by the share of what fp32 ones attain.
+    """PyTorch's products and convolutions in 16 bits, by the share of what fp32 ones attain.
+
+    Convolutions are products to this library as well: their share is that of the products.
 
     Args:
         stream: Share of the bandwidth of a product with one row.
@@ -244,8 +249,13 @@ def half_sets(stream: float) -> list[dict[str, Any]]:
         name: s["constants"] | {"vector": stream}
         for s in content
         for name in s["formats"]
-        if s["form"] == "torch_matmul" and s["device"] == "mi210"
+        if (s["form"], s["device"]) == ("torch_matmul", "mi210") and not name.endswith(HALF)
     }
+    convolution = next(
+        s["constants"]
+        for s in content
+        if (s["form"], s["device"]) == ("torch_convolution", "mi210")
+    )
     rows, device = eager_rows(), load("mi250")
 
     def ratios(share: float) -> Any:
@@ -271,32 +281,47 @@ def half_sets(stream: float) -> list[dict[str, Any]]:
         *_half(wide, "mi100", share),
         *_half(wide, "mi210", share),
         *_half(wide, DEVICE, newer),
+        *(
+            _set("torch_convolution", HALF, of, _slower(convolution, by))
+            for of, by in (("mi100", share), ("mi210", share), (DEVICE, newer))
+        ),
     ]
 
 
 def _half(wide: dict[str, dict[str, float]], device: str, share: float) -> list[dict[str, Any]]:
     return [
-        {
-            "framework": "torch",
-            "form": "torch_matmul",
-            "formats": [f"{name}_half"],
-            "device": device,
-            "constants": own | {"compute": float(f"{own['compute'] * share:.4g}")},
-            "points": 0,
-            "low": [HALF_RANGE[0]] * 4,
-            "high": [HALF_RANGE[1]] * 4,
-            "confidence": "low",
-            "describes": "torch",
-        }
+        _set("torch_matmul", f"{name}_{HALF}", device, _slower(own, share))
         for name, own in wide.items()
-        if not name.endswith("_half")
     ]
+
+
+def _slower(wide: dict[str, float], share: float) -> dict[str, float]:
+    return {k: float(f"{v * share:.4g}") if k in SHARES else v for k, v in wide.items()}
+
+
+def _set(form: str, name: str, device: str, constants: dict[str, float]) -> dict[str, Any]:
+    return {
+        "framework": "torch",
+        "form": form,
+        "formats": [name],
+        "device": device,
+        "constants": constants,
+        "points": 0,
+        "low": [HALF_RANGE[0]] * 4,
+        "high": [HALF_RANGE[1]] * 4,
+        "confidence": "low",
+        "describes": "torch",
+    }
+
+
+def _is_half(device: str, name: str) -> bool:
+    return device.startswith("mi") and name.endswith(HALF)
 
 
 def _with(fresh: Sequence[dict[str, Any]]) -> Calibration:
     base = packaged()
     own = [msgspec.convert(s, type(base.sets[0]), strict=False) for s in fresh]
-    kept = [s for s in base.sets if not s.formats[0].endswith("_half")]
+    kept = [s for s in base.sets if not _is_half(s.device, s.formats[0])]
     return msgspec.structs.replace(base, sets=(*kept, *own))
 
 
@@ -315,7 +340,7 @@ def main() -> int:
     if "--write" in sys.argv:
         constants = constants_file.read()
         kept = [s for s in constants["sets"] if s["device"] != DEVICE]
-        kept = [s for s in kept if not s["formats"][0].endswith("_half")]
+        kept = [s for s in kept if not _is_half(s["device"], s["formats"][0])]
         constants["sets"] = kept + sets(own) + halves
         constants_file.write(constants)
     return 0

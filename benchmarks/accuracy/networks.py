@@ -41,8 +41,8 @@ CARDS = "pytorch-gpu-benchmark"
 CARRIED = "no row fitted; kin chosen with them"
 #: PyTorch 1.12, and one GPU whose products were fitted to these rows.
 ENCODER = "bert-base-encoder"
-OLD = "none fitted; PyTorch 1.12"
-OLD_AMD = "one constant fitted; PyTorch 1.12"
+OLD = "nothing fitted"
+OLD_AMD = "host and share of products fitted"
 
 
 def score(_folder: Path) -> Iterable[Score]:
@@ -59,7 +59,7 @@ def score(_folder: Path) -> Iterable[Score]:
 
 
 def _held_out(family: str, phase: str) -> str:
-    if "encoder" in family:
+    if "1.12" in family:
         return OLD_AMD if "MI250" in family else OLD
     if "cards" in family:
         return CARRIED
@@ -70,9 +70,10 @@ def _held_out(family: str, phase: str) -> str:
 
 def _family(row: dict[str, str]) -> str:
     phase = "training step" if row["phase"] == "training" else "forward"
-    if row["model"] == ENCODER:
+    if row["source"] == rocm.SOURCE:
         where = "a die of an MI250" if row["device"] == "mi250" else "A100"
-        return f"PyTorch eager, forward, BERT's encoder, 16 bits, {where}"
+        kind = "BERT's encoder" if row["model"] == ENCODER else "ResNet-50"
+        return f"PyTorch 1.12 eager, forward, {kind} in fp16, {where}"
     kind = "BERT" if row["model"] in BERT else "convolutional networks"
     precision = "16 bits" if row["precision"] == "fp16" else "fp32 and TF32"
     where = ", cards of 2017 and 2018" if row["source"] == CARDS else ""
@@ -82,10 +83,14 @@ def _family(row: dict[str, str]) -> str:
 def run_of(row: dict[str, str]) -> Run:
     """What gambrel says of a published row."""
     batch = int(row["batch"])
-    without = row["model"] if row["phase"] == "inference" else ""
+    own = row["phase"] == "inference" and row["source"] != rocm.SOURCE
+    without = row["model"] if own else ""
     size, narrow = int(row["size"]), row["precision"] == "fp16"
     machine = _machine(row["device"], None if narrow else row["precision"], without)
-    bench = workbench(row["model"], batch, size, row["layout"], row["phase"], narrow)
+    if row["source"] == rocm.SOURCE:
+        bench = plain(row["model"], batch, size)
+    else:
+        bench = workbench(row["model"], batch, size, row["layout"], row["phase"], narrow)
     found = answered(bench, machine, machine.settings)
     whole = found.expected.total
     return Run(
@@ -130,8 +135,6 @@ def workbench(
     model: str, batch: int, size: int, layout: str, phase: str, narrow: bool
 ) -> Workbench:
     """A network as it was timed."""
-    if model == ENCODER:
-        return rocm.encoder(batch, size)
     import torch
 
     from gambrel.capture.torch import capture, ensure_torchvision
@@ -155,6 +158,22 @@ def workbench(
             module, kwargs=inputs, train=train, optimizer=optimizer, autocast=autocast
         )
     return Workbench(workload, {}, Conventions())
+
+
+@cache
+def plain(model: str, batch: int, size: int) -> Workbench:
+    """A network with weights and inputs in fp16, without automatic mixed precision."""
+    if model == ENCODER:
+        return rocm.encoder(batch, size)
+    import torch
+
+    from gambrel.capture.torch import capture, ensure_torchvision
+
+    ensure_torchvision()
+    with torch.device("meta"):
+        module, inputs = _timm(model, batch, size)
+        inputs = {k: x.half() for k, x in inputs.items()}
+        return Workbench(capture(module.eval().half(), kwargs=inputs), {}, Conventions())
 
 
 def _timm(model: str, batch: int, size: int) -> tuple[Any, dict[str, Any]]:
