@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from gambrel.analysis.question import Question
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
+from gambrel.device.levels import device_class
 from gambrel.device.resolve import asked_device, asked_devices, resolve_hardware
 from gambrel.errors import InputError
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from gambrel.llm.spec import ModelSpec
     from gambrel.llm.training import TrainingStep
     from gambrel.llm.training_search import TrainingSearch
+
+#: Devices of a plan that does not say how many, where several in a node are usual: those with a
+#: link, and these classes (a card of theirs has PCIe); a device given by its peaks is unknown ("").
+_MOST: Final = 8
+_RACKED: Final = ("datacenter", "workstation", "consumer", "")
 
 
 @asks("serve-plan")
@@ -39,7 +46,7 @@ def serve_plan(question: Question) -> Plan:
     from gambrel.llm.serving.plan import plan
     from gambrel.llm.serving.question import Requests, Target
 
-    q = question
+    q = with_devices(question)
     spec = spec_of_plan(q.model, q.precision, "w4a16")
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
     requests = Requests(
@@ -214,6 +221,20 @@ def _memory(question: Question) -> dict[str, Any]:
     """The share of the memory that may be used, if it was given."""
     share = question.utilization
     return {} if share is None else {"utilization": share}
+
+
+def with_devices(question: Question) -> Question:
+    """With how many devices there may be: those without a link work alone unless asked."""
+    if question.max_devices is not None:
+        return question
+    named = [one for one in question.several("hardware") if one is not None]
+    devices, _ = asked_devices(named, question.peak, question.bandwidth)
+    return replace(question, max_devices=_MOST if any(map(_joins, devices)) else 1)
+
+
+def _joins(device: Device) -> bool:
+    """Whether several of them in one node are usual."""
+    return bool(device.links) or device_class(device) in _RACKED
 
 
 def spec_of_plan(model: Any, precision: object, example: str) -> ModelSpec:

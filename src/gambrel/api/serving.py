@@ -20,6 +20,7 @@ from gambrel.api.plans import (
     spec_of_plan,
     topology_of,
     unread_of,
+    with_devices,
 )
 from gambrel.device.resolve import asked_device
 from gambrel.errors import DeviceError, InputError, UnknownNameError
@@ -55,7 +56,7 @@ def serve_sim(question: Question) -> Simulation:
     from gambrel.llm.serving.outcomes import Simulation
     from gambrel.llm.serving.question import Target
 
-    q = question
+    q = with_devices(question)
     _check(q)
     load, target = _load(q), Target(ttft_s=q.ttft, tpot_s=q.tpot)
     limited = q.ttft is not None or q.tpot is not None
@@ -253,7 +254,7 @@ def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
             f"{spec.name} reads an encoder's output: serve-plan answers for such models, steps one "
             "by one are for decoders."
         )
-    check(sharding, spec, max(q.max_devices, sharding.devices))
+    check(sharding, spec, max(q.max_devices or 1, sharding.devices))
     settings = settings_of(q, precision=None)
     name = None if settings.runtime is None else runtime(settings.runtime).id
     try:

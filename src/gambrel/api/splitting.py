@@ -11,7 +11,14 @@ from gambrel import roofline
 from gambrel.analysis.question import Question
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
-from gambrel.api.plans import degrees_of, engine_of, prices_of, spec_of_plan, topology_of
+from gambrel.api.plans import (
+    degrees_of,
+    engine_of,
+    prices_of,
+    spec_of_plan,
+    topology_of,
+    with_devices,
+)
 from gambrel.api.serving import setups_of
 from gambrel.device.resolve import asked_device
 from gambrel.errors import InputError
@@ -37,7 +44,7 @@ def serve_split(question: Question) -> SplitPlan:
     from gambrel.llm.serving.question import Requests, Target
     from gambrel.llm.serving.split import split
 
-    q = question
+    q = with_devices(question)
     requests = Requests(
         input_tokens=q.input, output_tokens=q.output, cached_tokens=q.cached, per_s=q.rate
     )

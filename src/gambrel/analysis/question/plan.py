@@ -55,10 +55,11 @@ class PlanFields:
         *(f.HARDWARE, PLAN, SPLIT, "Device of the prefill pool; the default is --hardware."),
         *("--prefill-hardware",),
     )
-    max_devices: int = field(
-        *(f.whole("devices"), PLAN, SERVE, "Maximum number of devices over all replicas."),
+    max_devices: Any = field(
+        *(f.whole("devices"), PLAN, SERVE),
+        "Maximum number of devices over all replicas; by default 8, and 1 where devices have no "
+        "link, as phones and boards.",
         *("--max-devices",),
-        default=8,
     )
     concurrency: int | None = field(
         *(f.whole("requests"), PLAN, SERVED),
