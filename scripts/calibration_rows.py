@@ -272,16 +272,25 @@ def _decode_kernel(stack: str, device: str, formats: Formats) -> dict[str, float
 
 
 def _dispatch(stack: str, device: str, formats: Formats) -> dict[str, float]:
-    """Fp8 products of vLLM and SGLang: CUTLASS kernels dispatched on the rows.
+    """Fp8 products of vLLM and SGLang, and 4-bit ones of all: CUTLASS kernels.
 
-    Those for Ada never split the sum: rows of 65,536 products take as long on one unit as on all.
-    SGLang's walk down all rows first and read them again; vLLM's turn back before the L2 is full.
+    They never split the sum: rows of 65,536 products take as long on one unit as on all (but for
+    SGLang's in fp8 on Hopper and Blackwell, whose split is fitted, as its served runs are closer
+    with it). Those in fp8 for Hopper and Ada are dispatched on the rows; TensorRT-LLM's in 4 bits
+    have one tile. SGLang's for Ada walk down all rows first and read them again; vLLM's turn back
+    before the L2 is full.
     """
-    own = stack in ("vllm", "sglang") and "fp8" in formats.names
-    none = {"reread": 0.0}
-    if own and device == "l40s":
-        return {"by_rows": 2.0, "k_split": 1e9, **(none if stack == "vllm" else {})}
-    return {"by_rows": 1.0 if own and device == "h100-sxm5-80gb" else 0.0, **none}
+    found = {"by_rows": 0.0, "reread": 0.0}
+    if stack in ("vllm", "sglang") and "fp8" in formats.names:
+        rows = {"h100-sxm5-80gb": 1.0, "l40s": 2.0}
+        found["by_rows"] = rows.get(device, 0.0)
+        if stack == "vllm" or device == "l40s":
+            found["k_split"] = 1e9
+        if (stack, device) == ("sglang", "l40s"):
+            del found["reread"]
+    if stack != "any" and "nvfp4" in formats.names:
+        found |= {"by_rows": 3.0 if stack == "trtllm" else 0.0, "k_split": 1e9}
+    return found
 
 
 # --- mixture of experts ---------------------------------------------------------------------

@@ -102,6 +102,8 @@ def test_matmul_of_libraries_on_ada_has_lower_tiles_for_few_rows():
     assert matmul(alone, m=16) == pytest.approx(2 * 16 * 64 * 100 * 4 / 5e8)
     assert matmul(alone, m=64) == pytest.approx(2 * 2 * 32 * 64 * 100 * 4 / 5e8)
     assert matmul(alone, m=192) == pytest.approx(2 * 2 * 64 * 128 * 100 * 4 / 5e8)
+    # Four bits on Blackwell: one row of tiles of 128×128, two columns.
+    assert matmul({**MATMUL, "by_rows": 3.0}, m=16) == pytest.approx(3_276_800 * 4 / 5e8)
     for rows in (1, 16, 64, 128, 256, 1000):
         one, many = forms.tile_by_rows(rows, 2), forms.tile_by_rows(np.array([rows]), 2)
         assert one == tuple(float(x[0]) for x in many)

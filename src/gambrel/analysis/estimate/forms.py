@@ -35,6 +35,8 @@ _TILE_ROWS: Final = (64, 128)
 _KEPT: Final = 6
 #: The constant ``by_rows`` of CUTLASS on Ada.
 _ADA: Final = 2
+#: That of 4-bit products on Blackwell.
+_BLACKWELL: Final = 3
 #: Bandwidth per unit at which the bytes in flight of a unit halve the share, byte/s.
 IN_FLIGHT_BYTE_PER_S: Final = 120e9
 
@@ -116,7 +118,7 @@ def matmul(
     multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses); where rows may be
     ``padded`` to the next one no more is paid than that takes, and time never falls as rows are
     added. A library with
-    ``by_rows`` = 1 or 2 looks at the number of rows alone when it chooses its tile
+    ``by_rows`` = 1 to 3 looks at the number of rows alone when it chooses its tile
     (`tile_by_rows`), and may read rows again that the cache has lost (``reread``).
     ``k_fill`` and ``k_split`` stand for latencies, in steps of the 16-bit engine that they were
     measured on; an engine of ``pace`` times its peak (fp32 on vector units) takes longer over a
@@ -170,7 +172,10 @@ def tile_by_rows(m: Size, library: float = 1) -> tuple[Size, Size]:
     """The tile of a library that dispatches on the number of rows.
 
     CUTLASS on Hopper (1): 64×64, 64×128, 128×128. On Ada (2) also 16×64 and 32×64, for fewer rows.
+    TensorRT-LLM's 4-bit products on Blackwell (3): 128×128 always.
     """
+    if library == _BLACKWELL:
+        return _TILE_ROWS[1], _TILE_ROWS[1]
     if library == _ADA:
         rows = where(m <= 16, 16, where(m <= 64, 32, where(m <= 256, 64, 128)))
         return rows, where(m <= 128, 64, 128)
