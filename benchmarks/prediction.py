@@ -14,28 +14,25 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from calibration_replay import CACHED, COLD  # noqa: E402
 from calibration_rows import FORMS, Form, Rows, load  # noqa: E402
+from calibration_table import machine  # noqa: E402
 from common import report  # noqa: E402
 from gambrel.analysis.estimate import Set, packaged  # noqa: E402
 from gambrel.analysis.estimate.constants import EDGES_S, WIDE  # noqa: E402
 from gambrel.analysis.estimate.shown import level_of, misses  # noqa: E402
 
 SAMPLE = ROOT / "benchmarks/data/kernels"
-#: A bound that is beaten by less is within the scatter of the measurements.
-SLACK = 0.97
-#: Form, first format → device → largest MAPE aimed at.
+#: Form, first format → device ("": any other) → largest MAPE aimed at.
 TARGETS = {
-    ("matmul", "bf16"): {"h100-sxm5-80gb": 0.09, "a100-sxm4-80gb": 0.10, "l40s": 0.20},
-    ("matmul", "fp8"): {"": 0.13},
-    ("matmul", "fp8_block"): {"": 0.13},
-    ("attention", "bf16"): {"": 0.15},
-    ("attention", "bf16_kv8"): {"": 0.15},
-    ("attention", "fp8"): {"": 0.15},
-    ("decode_attention", "bf16"): {"": 0.15},
-    ("decode_attention", "bf16_kv8"): {"": 0.15},
-    ("grouped_matmul", "bf16"): {"": 0.18},
-    ("grouped_matmul", "fp8"): {"": 0.18},
-    ("grouped_matmul", "fp8_block"): {"": 0.18},
+    ("matmul", "bf16"): {"h100-sxm5-80gb": 0.09, "a100-sxm4-80gb": 0.09, "": 0.12},
+    ("matmul", "fp8"): {"": 0.12},
+    ("matmul", "fp8_block"): {"": 0.12},
+    ("matmul", "nvfp4"): {"": 0.15},
+    ("attention", ""): {"": 0.13},
+    ("decode_attention", ""): {"": 0.15},
+    ("latent_decode", ""): {"": 0.18},
+    ("grouped_matmul", ""): {"": 0.18},
     ("collective", ""): {"": 0.15},
 }
 COLUMNS = (
@@ -46,7 +43,7 @@ COLUMNS = (
     "n",
     "bound MAPE",
     "MAPE",
-    "without L2",
+    "cold",
     "median",
     "aim",
     "met",
@@ -66,9 +63,13 @@ NOTES = (
     "lack), scored on the rows of all: fitted to the kernels of all, or the constants of the "
     "framework in brackets, with a range that covers the others. Language models on data-center "
     "GPUs take vLLM's unless another runtime is named.",
-    "without L2: MAPE without the rows that are faster than the bandwidth of the memory allows, "
-    "because the L2 kept their bytes from one replay to the next; no expected time is below the "
-    "bound.",
+    "MAPE: of the measurement as it was made. On the L40S that is the kernel replayed over the "
+    "same buffers, of which its L2 of 96 MB keeps some; short products of vLLM with a scale a "
+    "block (H100, L40S) wait for the host. Both are told apart from the kernel "
+    "(scripts/calibration_replay.py), whose time alone is what reports of a model state.",
+    "cold: MAPE of that time on the L40S, over the rows whose replays touch more than 1.5 times "
+    "its L2. How long smaller kernels take cold was not measured, nor short products of vLLM with "
+    "a scale a block without their host.",
     "inside: share of the measured times within the range; width: median of high / low; the same "
     "under `high`, of the predictions that are called certain.",
     "Left out, because other kernels run there: attention by Triton or with heads wider than 256; "
@@ -134,7 +135,7 @@ def collectives(form: Form, rows: Rows) -> list[list[object]]:
 def line(
     form: Form, pairs: list[tuple[Set, Rows]], label: str, device: str, stack: str
 ) -> list[object]:
-    ratio, inside, width, plain, long, high = [], [], [], [], [], []
+    ratio, inside, width, plain, long, high, cold = [], [], [], [], [], [], []
     for s, part in pairs:
         predicted = form.predict(s.constants, s.device, part)
         bins = np.digitize(predicted, EDGES_S)
@@ -144,13 +145,14 @@ def line(
         inside.append((times >= low) & (times <= top))
         width.append(top / low)
         plain.append(part["bound"] / part["seconds"])
+        cold.append(_cold_error(form, s, part))
         long.append(predicted > 2e-5)
         sure = (s.confidence or level_of(s.held_out)) == "high"
         shown = np.array([m is None for m in misses(s.held_out) or [None] * len(WIDE)])
         high.append((top / low <= np.array(WIDE)[bins]) & sure & shown[bins])
     error = np.abs(np.concatenate(ratio) - 1)
     bound = np.concatenate(plain)
-    slower = bound < 1 / SLACK
+    apart = np.concatenate(cold)
     within, widths, far, sure = (np.concatenate(x) for x in (inside, width, long, high))
     CERTAIN.append((within[sure], widths[sure & far]))
     aims = TARGETS.get((form.name, label)) or TARGETS.get((form.name, ""), {})
@@ -163,7 +165,7 @@ def line(
         len(error),
         f"{np.abs(bound - 1).mean():.1%}" if bound.any() else "",
         f"{error.mean():.1%}",
-        "" if slower.all() else f"{error[slower].mean():.1%}",
+        f"{apart.mean():.1%}" if len(apart) else "",
         f"{np.median(error):.1%}",
         "" if aim is None else f"{aim:.0%}",
         "" if aim is None else ("yes" if error.mean() <= aim else "no"),
@@ -173,6 +175,14 @@ def line(
         f"{within[sure].mean():.0%}" if sure.any() else "",
         _median(widths[sure & far]),
     ]
+
+
+def _cold_error(form: Form, s: Set, rows: Rows) -> np.ndarray:
+    """Errors of the time within a model, of rows of which replays kept nothing."""
+    if CACHED[-1] not in s.constants:
+        return np.array([])
+    rows = rows.take(rows["working"] > COLD * machine(s.device)[1].cache_bytes)
+    return np.abs(form.cold(s.constants, s.device, rows) / rows["seconds"] - 1)
 
 
 def _median(widths: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calibration_replay import REPLAYED, START, as_read, hosted
 from calibration_routing import HEIGHTS, routed
 from calibration_table import DEVICES, Form, Formats, Rows, bandwidth, load, machine, peaks
 from gambrel.analysis.estimate import attention_forms, expert_forms, forms
@@ -52,22 +53,40 @@ def _gemm(c: dict[str, Any]) -> dict[str, Any]:
         "peak": peak,
         "traffic": traffic,
         "bound": bound,
+        "arithmetic": 2 * m * n * k / peak,
+        "weights": weights * n * k,
+        "working": traffic + (START["replay_copies"] - 1) * weights * n * k,
         "quantized": quantized,
         "usable": (c["us"] > 0) & ~host,
     }
 
 
 def _gemm_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
-    return forms.launch(c, device[1]) + forms.matmul(
+    traffic, quantized = _gemm_replayed(c, device[1].cache_bytes, r)
+    seconds = forms.launch(c, device[1]) + forms.matmul(
         c,
         device[1],
         r["peak"],
         m=r["m"],
         n=r["n"],
         k=r["k"],
-        traffic_bytes=r["traffic"],
-        quantized_bytes=r["quantized"],
+        traffic_bytes=traffic,
+        quantized_bytes=quantized,
     )
+    return np.maximum(seconds, hosted(c, r["m"], r["n"], r["k"]))
+
+
+def _gemm_replayed(c: dict[str, float], cache: float, r: Rows) -> tuple[Any, Any]:
+    """Bytes of the product and of quantising, as memory would have to deliver them.
+
+    Copies of the weights take turns; the activations are the same at each turn.
+    """
+    inner = r["traffic"] - r["weights"]
+    activations = inner + r["quantized"]
+    rotated = c.get("replay_copies", 1.0) * r["weights"] + activations
+    same = r["weights"] + activations
+    weights = as_read(c, cache, r["weights"], rotated)
+    return weights + as_read(c, cache, inner, same), as_read(c, cache, r["quantized"], same)
 
 
 # --- attention ------------------------------------------------------------------------------
@@ -97,7 +116,9 @@ def _attention_common(c: dict[str, Any], queries: Any, keys: Any) -> dict[str, A
         "seen": seen,
         "kv_bytes": kv_bytes,
         "traffic": traffic,
+        "working": traffic,
         "bound": bound,
+        "arithmetic": 4 * pairs * c["head_dim"] / peak,
     }
 
 
@@ -113,6 +134,7 @@ def _context(c: dict[str, Any]) -> dict[str, Any]:
 
 
 def _context_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    share = _attention_read(c, device[1].cache_bytes, r)
     return forms.launch(c, device[1]) + attention_forms.attention(
         c,
         device[1],
@@ -124,9 +146,14 @@ def _context_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         kv_heads=r["num_key_value_heads"],
         batch=r["batch_size"],
         head_dim=r["head_dim"],
-        traffic_bytes=r["traffic"],
-        kv_bytes=r["batch_size"] * r["num_key_value_heads"] * r["isl"] * r["kv_bytes"],
+        traffic_bytes=r["traffic"] * share,
+        kv_bytes=r["batch_size"] * r["num_key_value_heads"] * r["isl"] * r["kv_bytes"] * share,
     )
+
+
+def _attention_read(c: dict[str, float], cache: float, r: Rows) -> Any:
+    """Bytes that memory would have to deliver, of each one: all buffers are the same every time."""
+    return as_read(c, cache, 1.0, r["traffic"] * c.get("replay_copies", 1.0))
 
 
 def _decode(c: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +173,7 @@ def _decode(c: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
+    share = _attention_read(c, device[1].cache_bytes, r)
     return forms.launch(c, device[1]) + attention_forms.decode_attention(
         c,
         device[1],
@@ -154,7 +182,7 @@ def _decode_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         kv_heads=r["num_key_value_heads"],
         head_dim=r["head_dim"],
         keys=r["seen"],
-        kv_bytes=r["kv_bytes"],
+        kv_bytes=r["kv_bytes"] * share,
         windowed=r["windowed"],
         cut=r["seen"] < r["isl"] + r["step"],
     )
@@ -171,12 +199,14 @@ def _latent(c: dict[str, Any]) -> dict[str, Any]:
     peak = peaks(c["device"], ["bf16"] * len(keys))
     # vLLM's take 100 to 300 µs at least where the others take 10: the time of the host.
     host = np.char.startswith(c["framework"].astype(str), "vllm")
-    bound = c["batch_size"] * keys * token / bandwidth(c["device"])
-    kept = c["device"] == "l40s"  # its L2 of 96 MB
+    traffic = c["batch_size"] * keys * token
     return {
         "label": np.where(c["kv_cache_dtype"] == "fp8", "kv8", "bfloat16"),
         "peak": peak,
-        "bound": np.where(kept, 0.0, bound),
+        "bound": traffic / bandwidth(c["device"]),
+        "arithmetic": np.zeros(len(keys)),
+        "traffic": traffic,
+        "working": traffic,
         "token": token,
         "keys": keys,
         "usable": (c["us"] > 0) & ~host,
@@ -192,13 +222,33 @@ def _latent_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
         heads=r["num_heads"],
         keys=r["keys"],
         widths=_LATENT + _LATENT_VALUE,
-        token_bytes=r["token"],
+        token_bytes=r["token"] * _attention_read(c, device[1].cache_bytes, r),
     )
 
 
-def _prompt_kernel(stack: str, _device: str, _formats: Formats) -> dict[str, float]:
-    """TensorRT-LLM gives each query head of a prompt tiles of its own."""
-    return {"packed": 0.0 if stack == "trtllm" else 1.0}
+def _prompt_kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
+    """TensorRT-LLM gives each query head of a prompt tiles of its own.
+
+    Ada's on-chip memory (100 KB a unit) holds tiles of 64 rows of heads wider than 128. In 16 bits
+    TensorRT-LLM's take as long there for heads of 192 as for heads of 256.
+    """
+    small = {"wide_rows": 64.0} if device == "l40s" else {}
+    if stack == "trtllm" and device == "l40s" and "fp8" not in formats.names:
+        small["padded_head"] = 256.0
+    return {"packed": 0.0 if stack == "trtllm" else 1.0, **_cold(device), **small}
+
+
+def _latent_kernel(stack: str, device: str, _formats: Formats) -> dict[str, float]:
+    """Before Hopper TensorRT-LLM splits no keys; SGLang runs Triton, which gives 16 heads a tile
+    and cuts the keys of each into 8 pieces however few they are."""
+    if stack == "trtllm" and device in ("l40s", "a100-sxm4-80gb"):
+        return {"splits": 1.0}
+    return {"splits": 8.0, "tile_heads": 16.0} if (stack, device) == ("sglang", "l40s") else {}
+
+
+def _cold(device: str) -> dict[str, float]:
+    """What stays in the cache is told from the kernel where rows are held against replays."""
+    return {"warm": 0.0} if device in REPLAYED else {}
 
 
 def _decode_kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
@@ -214,6 +264,7 @@ def _decode_kernel(stack: str, device: str, formats: Formats) -> dict[str, float
     whole = stack == "trtllm" and device == "l40s" and "fp8" in formats.names
     return {
         **own,
+        **_cold(device),
         "split_lone": 0.0 if old and stack == "vllm" else 1.0,
         "split_shared": 0.0 if whole else 1.0,
         "pack_window": 0.0 if old and stack in ("any", "vllm") else 1.0,
@@ -221,9 +272,25 @@ def _decode_kernel(stack: str, device: str, formats: Formats) -> dict[str, float
 
 
 def _dispatch(stack: str, device: str, formats: Formats) -> dict[str, float]:
-    """Fp8 products of vLLM and SGLang on Hopper: CUTLASS kernels dispatched on the rows."""
-    own = stack in ("vllm", "sglang") and device == "h100-sxm5-80gb" and "fp8" in formats.names
-    return {"by_rows": 1.0 if own else 0.0}
+    """Fp8 products of vLLM and SGLang, and 4-bit ones of all: CUTLASS kernels.
+
+    They never split the sum: rows of 65,536 products take as long on one unit as on all (but for
+    SGLang's in fp8 on Hopper and Blackwell, whose split is fitted, as its served runs are closer
+    with it). Those in fp8 for Hopper and Ada are dispatched on the rows; TensorRT-LLM's in 4 bits
+    have one tile. SGLang's for Ada walk down all rows first and read them again; vLLM's turn back
+    before the L2 is full.
+    """
+    found = {"by_rows": 0.0, "reread": 0.0}
+    if stack in ("vllm", "sglang") and "fp8" in formats.names:
+        rows = {"h100-sxm5-80gb": 1.0, "l40s": 2.0}
+        found["by_rows"] = rows.get(device, 0.0)
+        if stack == "vllm" or device == "l40s":
+            found["k_split"] = 1e9
+        if (stack, device) == ("sglang", "l40s"):
+            del found["reread"]
+    if stack != "any" and "nvfp4" in formats.names:
+        found |= {"by_rows": 3.0 if stack == "trtllm" else 0.0, "k_split": 1e9}
+    return found
 
 
 # --- mixture of experts ---------------------------------------------------------------------
@@ -294,10 +361,17 @@ def _caches(devices: Any) -> Any:
     return np.array([machine(d)[1].cache_bytes for d in devices])
 
 
+#: On Blackwell kernels of TensorRT-LLM serve 16 bits, but for tokens that are sent to few experts:
+#: SGLang takes Triton there (up to four), and vLLM's attain half as much (one or two).
+_LONE_TOP_K = {"sglang": 4.0, "vllm": 2.0}
+
+
 def _moe_kernel(stack: str, device: str, formats: Formats) -> dict[str, float]:
     """Triton kernels take their tile by the tokens; CUTLASS ones (all of TensorRT-LLM, vLLM's in
     fp8 on Hopper) are tuned. An average over stacks is between both."""
     cutlass = device == "h100-sxm5-80gb" and formats.names[0] in ("fp8", "fp8_block")
+    if (device, formats.names[0]) == ("b200-hgx-180gb", "bf16") and stack in _LONE_TOP_K:
+        return {"by_tokens": 1.0, "lone_top_k": _LONE_TOP_K[stack]}
     triton = stack == "sglang" or (stack == "vllm" and not cutlass)
     return {"by_tokens": 1.0} if triton else {"by_tokens": 0.0, "align": 0.0}
 
@@ -316,6 +390,7 @@ def _moe_seconds(c: dict[str, float], device: Any, r: Rows) -> Any:
             k=k,
             width=r["width"],
             few=r["few"],
+            top_k=r["topk"],
             spread_bytes=r["elsewhere"] * n * 4,
             warm=r["warm"],
             row_tiles=lambda height: r[f"tiles_{height}"],
@@ -410,9 +485,11 @@ FORMS = (
             "quantize": 1.5,
             "row": 500,
             "unaligned": 0.05,
+            "reread": 1.0,
         },
-        own=("launch", "compute", "memory", "headroom", "quantize", "row", "unaligned"),
+        own=("launch", "compute", "memory", "headroom", "quantize", "row", "unaligned", "reread"),
         root=True,
+        replayed=True,
         known=_dispatch,
         shared=("k_fill", "wave", "k_split", "operand"),
         prepare=_gemm,
@@ -441,6 +518,7 @@ FORMS = (
             "narrow": 0.1,
             "edge": 1.0,
             "join": 2,
+            "replay_copies": 1.0,
         },
         own=(
             "launch",
@@ -459,6 +537,7 @@ FORMS = (
         ),
         fixed={"headroom": 10.0, "settle": 8e-3},
         root=True,
+        replayed=True,
         known=_prompt_kernel,
         prepare=_context,
         seconds=_context_seconds,
@@ -488,6 +567,7 @@ FORMS = (
             "warm": 0.5,
             "lone_launch": 2000,
             "lone_memory": 0.9,
+            "replay_copies": 1.0,
         },
         own=(
             "launch",
@@ -508,6 +588,7 @@ FORMS = (
             "lone_memory",
         ),
         root=True,
+        replayed=True,
         known=_decode_kernel,
         prepare=_decode,
         seconds=_decode_seconds,
@@ -528,10 +609,13 @@ FORMS = (
             "rows": 64,
             "key": 10,
             "join": 3,
+            "replay_copies": 1.0,
         },
         own=("launch", "tile", "compute", "memory", "rows", "key"),
         fixed={"join": 3.0},
         root=True,
+        replayed=True,
+        known=_latent_kernel,
         prepare=_latent,
         seconds=_latent_seconds,
     ),
@@ -559,6 +643,9 @@ FORMS = (
             "spread": 0.5,
             "cached": 0.5,
             "align": 5,
+            "lone_compute": 0.7,
+            "lone_memory": 0.8,
+            "lone_launch": 10000,
         },
         own=(
             "launch",
@@ -574,6 +661,7 @@ FORMS = (
             "cached",
             "align",
         ),
+        branch=("lone_compute", "lone_memory", "lone_launch"),
         fixed={"settle": 8e-3},
         root=True,
         known=_moe_kernel,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calibration_replay import CACHED, START, model_constants, of_replay
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.kinship import kin_of
 from gambrel.analysis.estimate.machine import machine_of
@@ -85,7 +86,7 @@ class Formats:
         return np.isin(rows["label"], self.labels)
 
     def start(self, form: Form) -> dict[str, float]:
-        return {**form.start, **self.initial}
+        return {**START, **form.start, **self.initial}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +96,11 @@ class Form:
     Attributes:
         own: Constants of one device.
         shared: Constants of the library, one value for all devices of a fit.
+        branch: Constants of a second kernel, of stacks that have one.
         fixed: Constants that are not fitted.
         known: Constants that follow from the stack, the device and the formats.
+        replayed: Whether rows of devices with a large cache are held against replays over the same
+            buffers (calibration_replay.py).
         root: Whether errors are taken of the square root of predicted / measured, instead of its
             logarithm: too long then weighs more than too short, as in a mean relative error.
         usable: Rows that describe the kernel at all; each exclusion is documented.
@@ -112,14 +116,31 @@ class Form:
     prepare: Callable[[dict[str, Any]], dict[str, Any]]
     seconds: Callable[[dict[str, float], Any, Rows], Any]
     shared: tuple[str, ...] = ()
+    branch: tuple[str, ...] = ()
     fixed: dict[str, float] = field(default_factory=dict)
     known: Callable[[str, str, Formats], dict[str, float]] = lambda *_: {}
     root: bool = False
     least: int = 80
+    replayed: bool = False
 
     def predict(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
-        """Expected seconds, the launch included, never below the bound."""
-        return np.maximum(self.seconds(constants, machine(device), rows), rows["bound"])
+        """Expected seconds, the launch included, never below the floor.
+
+        That is the bound; where replays find bytes in the cache only its arithmetic.
+        """
+        floor = rows["arithmetic"] if CACHED[-1] in constants else rows["bound"]
+        return np.maximum(self.seconds(constants, machine(device), rows), floor)
+
+    def cold(self, constants: dict[str, float], device: str, rows: Rows) -> Any:
+        """Expected seconds within a model: nothing stays in the cache from run to run."""
+        return self.predict(model_constants(constants), device, rows)
+
+    def fitted(self, stack: str, device: str, formats: Formats) -> tuple[str, ...]:
+        """Constants of one device that are fitted."""
+        known = self.known(stack, device, formats)
+        branch = self.branch if "lone_top_k" in known else ()
+        replay = of_replay(stack, device, formats.names) if self.replayed else ()
+        return self.own + branch + replay
 
     def error(self, predicted: Any, rows: Rows) -> Any:
         """Relative error of each row, signed."""

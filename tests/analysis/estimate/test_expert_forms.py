@@ -43,6 +43,12 @@ def test_few_tokens_take_low_tiles():
     assert grouped() == pytest.approx(10_240 / 125)
 
 
+def test_tokens_of_few_experts_run_another_kernel():
+    lone = {"lone_top_k": 2.0, "lone_compute": 0.5, "lone_memory": 1.0, "lone_launch": 3e9}
+    assert grouped(constants=lone, top_k=2) == pytest.approx(2 * 10_240 / 125 + 3)
+    assert grouped(constants=lone, top_k=4) == grouped(top_k=4) == grouped()
+
+
 def test_many_tokens_take_a_fixed_tile():
     # One column of 64: two tiles of 64 × 64 on four units, still one wave: 2·64·64·10 FLOP.
     assert grouped(few=False) == pytest.approx(81_920 / 125)

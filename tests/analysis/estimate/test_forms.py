@@ -95,6 +95,33 @@ def test_matmul_of_libraries_that_look_at_the_rows_alone():
     assert matmul(alone, m=256) == pytest.approx(3_276_800 * 4 / 5e8)
 
 
+def test_matmul_of_libraries_on_ada_has_lower_tiles_for_few_rows():
+    # 16 rows: three tiles of 16×64 on four units; 64 rows: two times three of 32×64, two waves;
+    # 192 rows: three times two of 64×128, two waves.
+    alone = {**MATMUL, "by_rows": 2.0}
+    assert matmul(alone, m=16) == pytest.approx(2 * 16 * 64 * 100 * 4 / 5e8)
+    assert matmul(alone, m=64) == pytest.approx(2 * 2 * 32 * 64 * 100 * 4 / 5e8)
+    assert matmul(alone, m=192) == pytest.approx(2 * 2 * 64 * 128 * 100 * 4 / 5e8)
+    # Four bits on Blackwell: one row of tiles of 128×128, two columns.
+    assert matmul({**MATMUL, "by_rows": 3.0}, m=16) == pytest.approx(3_276_800 * 4 / 5e8)
+    for rows in (1, 16, 64, 128, 256, 1000):
+        one, many = forms.tile_by_rows(rows, 2), forms.tile_by_rows(np.array([rows]), 2)
+        assert one == tuple(float(x[0]) for x in many)
+
+
+def test_matmul_reads_rows_again_that_the_cache_has_lost():
+    # 512 rows of 10^6: four tiles of 128 rows fill the units, so each of two columns of tiles is a
+    # band. The second reads 512 MB again, at two bytes a value and 8 GB/s: 128 ms (and 2 ms that
+    # this machine's bytes in flight add).
+    fast = {**MATMUL, "by_rows": 2.0, "compute": 1e9}
+    machine = Machine(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e6)
+    found = matmul({**fast, "reread": 2.0}, machine, m=512, n=256, k=1_000_000)
+    assert found == pytest.approx(0.128 * machine.most)
+    assert matmul(fast, machine, m=512, n=256, k=1_000_000) < 0.01
+    large = Machine(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e10)
+    assert matmul({**fast, "reread": 2.0}, large, m=512, n=256, k=1_000_000) < 0.01
+
+
 def test_long_kernels_run_at_the_sustained_clock():
     hot = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=3.0)
     # 3 over a headroom of 2 is one half too much; at 2 ms half of it is felt.
@@ -168,6 +195,18 @@ def test_attention_of_wide_heads():
     wide = attention({**ATTENTION, "softmax": 0.0, "wide": 0.5}, head_dim=256)
     assert wide == pytest.approx(1.5 * plain)
     assert attention({**ATTENTION, "wide": 0.5}) == attention()
+
+
+def test_attention_of_wide_heads_in_small_memories():
+    # Two tiles of 64 rows for 128 queries, where one of 128 took them: the longest has half.
+    wide = {"head_dim": 256, "queries": 128, "longest": 128, "batch": 1, "heads": 1, "kv_heads": 1}
+    plain = {**ATTENTION, "softmax": 0.0, "join": 50.0}
+    half = attention({**plain, "wide_rows": 64.0}, pairs=1.0, **wide)
+    assert half == pytest.approx(attention(plain, pairs=1.0, **wide) / 2)
+    # Heads of 192 as of 256.
+    padded = {**ATTENTION, "padded_head": 256.0}
+    assert attention(padded, head_dim=192) == attention(head_dim=256)
+    assert attention(padded) == attention()
 
 
 def test_attention_of_narrow_heads():

@@ -49,6 +49,16 @@ def test_few_sequences_split_their_keys() -> None:
     assert _seconds(slow, machine, batch=4, heads=64, keys=4000) == pytest.approx(4000)
 
 
+def test_libraries_that_split_keys_always_or_never() -> None:
+    slow, machine = {**PLAIN, "key": 1.0}, Machine(units=4, clock_hz=1.0, byte_per_s=1e30)
+    one = {"batch": 1, "heads": 64, "keys": 4000}
+    assert _seconds({**slow, "splits": 1.0}, machine, **one) == pytest.approx(4000)
+    assert _seconds({**slow, "splits": 8.0}, machine, **one) == pytest.approx(500)
+    # Four tiles of 16 heads in eight pieces each start eight times one after another.
+    starts = {**PLAIN, "splits": 8.0, "tile_heads": 16.0, "tile": 100.0}
+    assert _seconds(starts, machine, **one) == pytest.approx(800)
+
+
 def test_time_never_falls_with_more_of_anything() -> None:
     constants = {**PLAIN, "key": 10.0, "tile": 1e4}
     machine = Machine(units=132, clock_hz=1.8e9, byte_per_s=3.35e12)

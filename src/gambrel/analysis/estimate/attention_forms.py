@@ -54,14 +54,15 @@ def attention(
     """Attention of many queries (a prompt, an image).
 
     A query-key pair costs its two products (``wide`` more for each 128 of the head beyond the
-    first, whose tiles are smaller; ``narrow`` more for a head of 64, which fills an engine less)
-    and a softmax that takes as long as ``softmax`` FLOP of them; a
-    query row meets ``padding`` keys more than it sees (blocks on the diagonal), with a window
-    1 + ``edge`` times as many. A tile of 128 rows costs ``tile`` cycles to start; ``packed`` is 1
-    where the query heads of a key/value head share tiles. No run is shorter than its longest tile,
-    whose keys are split over idle units, down to ``keys_split``. A kernel of its own passes over
-    keys and values ``append`` times, to write them to the cache. Of what overlaps the longest shows
-    (the ``join``-norm).
+    first, whose tiles are smaller, some of which are padded to ``padded_head``; ``narrow`` more
+    for a head of 64, which fills an engine less) and a softmax that takes as long as ``softmax``
+    FLOP of them; a query row meets ``padding`` keys more than it sees (blocks on the diagonal),
+    with a window 1 + ``edge`` times as many. A tile of 128 rows (of ``wide_rows`` with heads
+    wider than 128, where on-chip memory is small) costs ``tile`` cycles to start; ``packed`` is 1
+    where the query heads of a key/value head share tiles. No run is shorter than its longest
+    tile, whose keys are split over idle units, down to ``keys_split``. A kernel of its own passes
+    over keys and values ``append`` times, to write them to the cache. Of what overlaps the
+    longest shows (the ``join``-norm).
 
     Args:
         c: Constants.
@@ -77,18 +78,17 @@ def attention(
         traffic_bytes: Compulsory bytes.
         kv_bytes: Of them, keys and values.
     """
-    narrow = c["narrow"] * maximum(0.0, _USUAL_HEAD / head_dim - 1)
-    flops = 4 * head_dim * (_wider(c, head_dim) + narrow) + c["softmax"]
-    per_pair = flops * machine.units / (peak * c["compute"])
+    per_pair = _pair_flops(c, head_dim) * machine.units / (peak * c["compute"])
     share = where(c["packed"] > 0, heads / kv_heads, 1.0)
     group = queries * share
-    tiles = batch * heads / share * ceil(group / _BLOCK)
+    block = where(head_dim > _USUAL_HEAD, c.get("wide_rows", _BLOCK), _BLOCK)
+    tiles = batch * heads / share * ceil(group / block)
     start = c["tile"] / machine.clock_hz
     padding = c["padding"] * (1 + c["edge"] * where(longest < queries, 1.0, 0.0))
     padded = pairs + batch * heads * queries * padding
     balanced = (padded * per_pair + tiles * start) / machine.units
     idle = maximum(1.0, minimum(machine.units / tiles, longest / c["keys_split"]))
-    tail = minimum(_BLOCK, group) * (longest + padding) * per_pair / idle + start
+    tail = minimum(block, group) * (longest + padding) * per_pair / idle + start
     rate = machine.streaming(c["memory"])
     streamed = traffic_bytes / (rate * _warmed(c, machine, traffic_bytes))
     body = _longer(_longer(balanced, tail, c["join"]), streamed, c["join"])
@@ -182,10 +182,12 @@ def latent_decode(
 ) -> Size:
     """Attention of one query per sequence over a latent cache that all heads share.
 
-    A token of the cache is read once for all heads, as keys and as values. The heads fill the rows
-    of a tile, ``rows`` at least; that many rows are multiplied for every key. Sequences that are
-    fewer than the units split their keys, down to 128 of them. Products meet the stream
-    imperfectly; a piece alone takes ``key`` cycles per key, and its start ``tile`` cycles.
+    A token of the cache is read once for all heads, as keys and as values. The heads fill the
+    rows of a tile, ``rows`` at least; that many rows are multiplied for every key. Sequences that
+    are fewer than the units split their keys, down to 128 of them; some libraries cut them into
+    ``splits`` pieces always (1: never), or start a tile for ``tile_heads`` heads each. Products
+    meet the stream imperfectly; a piece alone takes ``key`` cycles per key, and its start
+    ``tile`` cycles.
 
     Args:
         c: Constants.
@@ -201,8 +203,8 @@ def latent_decode(
     computed = 2 * batch * keys * widths * rows / (peak * minimum(c["compute"], 1.0))
     share = minimum(c["memory"], machine.most)
     streamed = batch * keys * token_bytes / machine.streaming(share)
-    tiles = batch * ceil(heads / _DECODE_ROWS)
-    pieces = maximum(1.0, minimum(machine.units / tiles, keys / _LATENT_KEYS))
+    tiles = batch * ceil(heads / c.get("tile_heads", _DECODE_ROWS))
+    pieces = c.get("splits") or maximum(1.0, minimum(machine.units / tiles, keys / _LATENT_KEYS))
     alone = keys / pieces * c["key"] / machine.clock_hz
     starts = c["tile"] / machine.clock_hz * maximum(1.0, tiles * pieces / machine.units)
     return starts + _longer(overlap(computed, streamed), alone, c["join"])
@@ -212,6 +214,14 @@ def _longer(a: Size, b: Size, power: float) -> Size:
     """A smooth maximum, the ``power``-norm."""
     most = maximum(maximum(a, b), 1e-30)
     return most * (1 + (minimum(a, b) / most) ** power) ** (1 / power)
+
+
+def _pair_flops(c: Constants, head_dim: Size) -> Size:
+    """The arithmetic of a query-key pair in a prompt, in FLOP of its products."""
+    narrow = c["narrow"] * maximum(0.0, _USUAL_HEAD / head_dim - 1)
+    widest = maximum(head_dim, c.get("padded_head", 0.0))
+    width = where(head_dim > _USUAL_HEAD, widest, head_dim)
+    return 4 * width * (_wider(c, head_dim) + narrow) + c["softmax"]
 
 
 def _wider(c: Constants, head_dim: Size) -> Size:

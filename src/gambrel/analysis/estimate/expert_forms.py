@@ -33,6 +33,7 @@ def grouped_matmul(
     k: Size,
     width: Size,
     few: Size,
+    top_k: Size = 8,
     row_bytes: Size | None = None,
     spread_bytes: Size = 0.0,
     warm: Size = 0.0,
@@ -47,6 +48,9 @@ def grouped_matmul(
     are ``few``, and a fixed one beyond, which is ``align`` slower where rows of the weights are no
     multiple of 16 bytes. With fewer tiles than units only a part of the bandwidth is reached
     (``fill``).
+
+    Up to ``lone_top_k`` experts a token some libraries run another kernel, with ``lone_compute``
+    and ``lone_memory`` times the rates and ``lone_launch`` more cycles.
 
     Permuting and gathering rows moves the activations ``permute`` times. Some libraries keep a
     place for every row of every device that shares the experts, and pass over it (activation, sum):
@@ -63,11 +67,14 @@ def grouped_matmul(
         k: Length of the sums.
         width: Bytes of a weight.
         few: Whether there are no more tokens than experts on the device.
+        top_k: Experts that each token is sent to.
         row_bytes: Of a row of the weights, without scales stored beside it; None: k · width.
         spread_bytes: Of the rows that other devices compute.
         warm: Share of the weights that the last cache holds from a run before.
         row_tiles: Tiles of so many rows; None for `expected_row_tiles`.
     """
+    lone = where(top_k <= c["lone_top_k"], 1.0, 0.0) if "lone_top_k" in c else 0.0
+    attained = c["compute"] * _scaled(c, "lone_compute", lone)
     tiles_of = row_tiles or (lambda height: expected_row_tiles(rows, touched, height))
 
     def tiled(height: int, columns: int) -> tuple[Size, Size]:
@@ -75,7 +82,7 @@ def grouped_matmul(
         filled = tiles / machine.units
         waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
         flops = 2 * height * columns * (k + c["k_fill"]) * (1 + c["operand"] / height)
-        return waves * flops * machine.units / (peak * c["compute"]), tiles
+        return waves * flops * machine.units / (peak * attained), tiles
 
     if c["by_tokens"]:
         low, high = tiled(*_FEW), tiled(*_MANY)
@@ -85,13 +92,19 @@ def grouped_matmul(
         tiles = where(few, low[1], high[1])
     else:
         computed, tiles = _best([tiled(*shape) for shape in _TUNED])
-    rate = machine.streaming(c["memory"])
+    rate = machine.streaming(c["memory"]) * _scaled(c, "lone_memory", lone)
     cached = c["cached"] / (1 + c["cached"])
     weights = touched * n * k * width * (1 - cached * warm)
     streamed = weights / rate * overlap(1.0, c["fill"] * machine.units / tiles)
     moved = c["permute"] * rows * (n + k) * 2 + c["spread"] * spread_bytes
     moved = moved * (1 - cached * _kept(machine, moved)) / rate
-    return sustained(c, machine, overlap(computed, streamed) + moved)
+    begun = c.get("lone_launch", 0.0) * lone / machine.clock_hz
+    return sustained(c, machine, overlap(computed, streamed) + moved) + begun
+
+
+def _scaled(c: Constants, name: str, share: Size) -> Size:
+    """A factor that applies to a share of 1 and not at all to one of 0."""
+    return 1 + share * (c.get(name, 1.0) - 1)
 
 
 def expected_row_tiles(rows: Size, touched: Size, height: int) -> Size:

@@ -224,6 +224,7 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
         # Formats of blocks, whose scales are a fraction of a bit, are stored in whole blocks.
         row_bytes=None if BITS[stored] % 1 == 0 else 0.0,
         few=tokens <= held,
+        top_k=top_k,
         spread_bytes=spread * n * 4,
     )
 

@@ -31,6 +31,12 @@ Constants: TypeAlias = Mapping[str, float]
 TILES: Final = ((128, 192), (64, 64))
 #: Rows and columns of the tiles that are chosen by the number of rows alone.
 _TILE_ROWS: Final = (64, 128)
+#: How suddenly a cache that is passed over again and again stops to help once it is too small.
+_KEPT: Final = 6
+#: The constant ``by_rows`` of CUTLASS on Ada.
+_ADA: Final = 2
+#: That of 4-bit products on Blackwell.
+_BLACKWELL: Final = 3
 #: Bandwidth per unit at which the bytes in flight of a unit halve the share, byte/s.
 IN_FLIGHT_BYTE_PER_S: Final = 120e9
 
@@ -112,7 +118,8 @@ def matmul(
     multiple of 16 cost the share ``unaligned`` more (masked, narrower accesses); where rows may be
     ``padded`` to the next one no more is paid than that takes, and time never falls as rows are
     added. A library with
-    ``by_rows`` = 1 looks at the number of rows alone when it chooses its tile (`tile_by_rows`).
+    ``by_rows`` = 1 to 3 looks at the number of rows alone when it chooses its tile
+    (`tile_by_rows`), and may read rows again that the cache has lost (``reread``).
     ``k_fill`` and ``k_split`` stand for latencies, in steps of the 16-bit engine that they were
     measured on; an engine of ``pace`` times its peak (fp32 on vector units) takes longer over a
     step, so that fewer of them fill its pipeline.
@@ -124,6 +131,8 @@ def matmul(
         whole = _tiled(c, machine, peak, m=aligned, n=n, k=k, b=b, pace=pace)
         computed = minimum(computed, whole)
     rate = machine.streaming(c["memory"])
+    if c.get("reread"):
+        traffic_bytes = traffic_bytes + b * _read_again(c, machine, m=m, n=n, k=k)
     rows_of_unit = ceil(m * b / machine.units) * minimum(quantized_bytes, 1.0)
     quantized = c["quantize"] * quantized_bytes / rate + c["row"] * rows_of_unit / machine.clock_hz
     return sustained(c, machine, overlap(computed, traffic_bytes / rate)) + quantized
@@ -134,7 +143,7 @@ def _tiled(
 ) -> Size:
     """Seconds of the output tiles of a product, with the tile that takes least."""
     best: Size = None
-    for rows, columns in (tile_by_rows(m),) if c["by_rows"] else TILES:
+    for rows, columns in (tile_by_rows(m, c["by_rows"]),) if c["by_rows"] else TILES:
         tiles = b * ceil(m / rows) * ceil(n / columns)
         pieces = maximum(1.0, minimum(machine.units / tiles, k / (c["k_split"] * pace)))
         filled = tiles * pieces / machine.units
@@ -146,8 +155,30 @@ def _tiled(
     return best
 
 
-def tile_by_rows(m: Size) -> tuple[Size, Size]:
-    """The tile of a library that dispatches on the number of rows: 64×64, 64×128, 128×128."""
+def _read_again(c: Constants, machine: Machine, *, m: Size, n: Size, k: Size) -> Size:
+    """Bytes of the left operand that come from memory more than once.
+
+    Units walk down the rows of the result first, over as many columns as one wave covers. Rows that
+    the last cache does not hold until then are read again with each further band of columns,
+    ``reread`` bytes of each value.
+    """
+    rows, columns = tile_by_rows(m, c["by_rows"])
+    bands = ceil(n / columns) / maximum(1.0, machine.units / ceil(m / rows))
+    kept = 1 / (1 + (m * k / machine.cache_bytes) ** _KEPT) if machine.cache_bytes else 0.0
+    return c["reread"] * m * k * maximum(bands - 1, 0.0) * (1 - kept)
+
+
+def tile_by_rows(m: Size, library: float = 1) -> tuple[Size, Size]:
+    """The tile of a library that dispatches on the number of rows.
+
+    CUTLASS on Hopper (1): 64×64, 64×128, 128×128. On Ada (2) also 16×64 and 32×64, for fewer rows.
+    TensorRT-LLM's 4-bit products on Blackwell (3): 128×128 always.
+    """
+    if library == _BLACKWELL:
+        return _TILE_ROWS[1], _TILE_ROWS[1]
+    if library == _ADA:
+        rows = where(m <= 16, 16, where(m <= 64, 32, where(m <= 256, 64, 128)))
+        return rows, where(m <= 128, 64, 128)
     rows = where(m <= _TILE_ROWS[1], _TILE_ROWS[0], _TILE_ROWS[1])
     return rows, where(m <= _TILE_ROWS[0], _TILE_ROWS[0], _TILE_ROWS[1])
 
