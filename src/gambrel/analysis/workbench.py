@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
+from gambrel.analysis.costs import CostTable, cost_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table, evaluate_table_on
 from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times_on
@@ -21,6 +21,7 @@ from gambrel.analysis.plan import Plan, plan_of
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
+from gambrel.analysis.sized import SizedWorkload
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
