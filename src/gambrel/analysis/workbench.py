@@ -14,7 +14,8 @@ import msgspec
 from gambrel.analysis.costs import CostTable, cost_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table, evaluate_table_on
-from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times_on
+from gambrel.analysis.expected import Expected, Forecaster, estimator_of
+from gambrel.analysis.expected_on import expected_times_on
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.plan import Plan, plan_of
