@@ -19,4 +19,12 @@ def without_collector() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            _promote()
             gc.enable()
+
+
+def _promote() -> None:
+    """Moves what was made to the oldest generation, which is not walked at the next allocation."""
+    if not gc.get_freeze_count():  # else a program keeps objects out of the collector's sight
+        gc.freeze()
+        gc.unfreeze()

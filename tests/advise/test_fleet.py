@@ -1,6 +1,7 @@
 """A catalog at once gives what one analysis after another gives."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
@@ -10,6 +11,7 @@ from gambrel.advise.figures import facts_of
 from gambrel.advise.fleet import Fleet
 from gambrel.analysis.analyze import Settings, analyze
 from gambrel.analysis.settings import is_language_model
+from gambrel.analysis.workbench import forget
 from gambrel.capture import zoo
 from gambrel.device.catalog import list_devices
 from gambrel.errors import InputError
@@ -111,16 +113,28 @@ def test_many_at_once_are_the_same_ones(model, batch, precision, runtime):
             assert one.facts.expected.reason == other.facts.expected.reason
 
 
-@pytest.mark.parametrize("model", ["yolov8n", "mixtral-8x7b-decode", "llama-3-8b-prefill"])
-@pytest.mark.parametrize("runtime", [None, "pytorch"])
-def test_devices_side_by_side_are_the_same_ones(model, runtime):
-    workload, chosen = zoo.load(model), Settings(runtime=runtime)
+@pytest.mark.parametrize(
+    ("model", "runtime", "precision", "every"),
+    [
+        *product(
+            ["yolov8n", "mixtral-8x7b-decode", "llama-3-8b-prefill"], [None, "pytorch"], [None], [4]
+        ),
+        ("mobilenet-v2", None, None, 4),
+        ("mobilenet-v2", "hale", None, 1),  # predicts depthwise layers apart from others
+        ("yolov8n", "tensorrt", "fp32", 2),  # whole runs, with different on-chip memories
+        ("resnet18", "openvino", None, 2),
+        ("yolov8n", "onnxruntime", None, 4),
+    ],
+)
+def test_devices_side_by_side_are_the_same_ones(model, runtime, precision, every):
+    workload, chosen = zoo.load(model), Settings(runtime=runtime, precision=precision)
     alone, bulk = Fleet(workload, chosen), Fleet(workload, chosen, bulk=True)
     devices = [
         d
-        for d in list_devices()[::4]
+        for d in list_devices()[::every]
         if runtime is None or runtime in {r.id for r in on_device(d, language=bulk.bench.language)}
     ]
+    assert devices
     bulk.prepare((d, None, None) for d in devices)
     for on in devices:
         one, other = alone.on(on), bulk.on(on)
@@ -129,6 +143,18 @@ def test_devices_side_by_side_are_the_same_ones(model, runtime):
         if one.facts.expected is not None:
             assert one.facts.expected.reason == other.facts.expected.reason
             assert one.facts.expected.caution == other.facts.expected.caution
+
+
+def test_points_of_a_catalog_are_kept_for_the_next_question():
+    workload, on = zoo.load("resnet18"), list_devices()[0]
+    first = Fleet(workload, Settings(), bulk=True).on(on)
+    assert Fleet(workload, Settings(), bulk=True).on(on) is first
+    assert Fleet(workload, Settings(precision="fp32"), bulk=True).on(on) is not first
+    assert Fleet(workload, Settings(sizes={"batch": 2}), bulk=True).on(on) is not first
+    forget()
+    again = Fleet(workload, Settings(), bulk=True).on(on)
+    assert again is not first
+    same(again.facts, first.facts)
 
 
 def test_bulk_puts_ops_of_one_structure_together():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import msgspec
 
@@ -76,6 +77,31 @@ def point_of(analysis: Analysis) -> Point:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of a workload at sizes on devices; keys have ids of devices in `machines`."""
+
+    settings: Settings
+    machines: dict[int, Machine] = field(default_factory=dict)
+    points: dict[tuple[int, str | None, str | None], Point] = field(default_factory=dict)
+    sol: dict[tuple[int, str, int | None], float | None] = field(default_factory=dict)
+
+
+#: Points that a bench keeps: a catalog under every runtime, in a few formats.
+_KEPT_POINTS: Final = 4_000
+
+
+def _known_of(bench: Workbench, settings: Settings) -> _Known:
+    """What earlier questions found, under the same settings."""
+    s = settings
+    # What is known keeps its settings, and so the id of their constants.
+    key = Fleet, s.precision, s.runtime, s.sparsity, s.engine, id(s.calibration)
+    known = bench.decided.get(key)
+    if not isinstance(known, _Known) or len(known.points) > _KEPT_POINTS:
+        known = bench.decided[key] = _Known(settings=settings)
+    return known
+
+
 class Fleet:
     """A workload at given sizes, to be held against any number of devices.
 
@@ -99,12 +125,8 @@ class Fleet:
         self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
-        if bench is None and bulk:
-            bench = Workbench(workload, self.sizes, settings.conventions, bulk=True)
-        self.bench = bench or bench_of(workload, self.sizes, settings.conventions)
-        self._machines: dict[int, Machine] = {}
-        self._points: dict[tuple[int, str | None, str | None], Point] = {}
-        self._sol: dict[tuple[int, str, int | None], float | None] = {}
+        self.bench = bench or bench_of(workload, self.sizes, settings.conventions, bulk=bulk)
+        self._known = _known_of(self.bench, settings) if bulk else _Known(settings=settings)
 
     @property
     def name(self) -> str:
@@ -128,10 +150,10 @@ class Fleet:
         """
         if precision in self._built:
             return self._built[precision].on(device, None, price, runtime)
-        key = (id(device), precision, runtime)  # `_machines` keeps the device, and so its id
-        if key not in self._points:
+        key = (id(device), precision, runtime)  # machines keep the device, and so its id
+        if key not in self._known.points:
             self._prepare([(device, precision, runtime)])
-        point = self._points[key]
+        point = self._known.points[key]
         if point.facts.price == price:
             return point
         return msgspec.structs.replace(point, facts=replace(point.facts, price=price))
@@ -153,12 +175,12 @@ class Fleet:
 
     def _prepare(self, asked: Sequence[tuple[Device, str | None, str | None]]) -> None:
         keys = {(id(one[0]), *one[1:]): one for one in asked}
-        new = {key: one for key, one in keys.items() if key not in self._points}
+        new = {key: one for key, one in keys.items() if key not in self._known.points}
         machines = [self._machine(device) for device, _, _ in new.values()]
         settings = [self._asked(*how) for _, *how in new.values()]
         found = answers(self.bench, list(zip(machines, settings, strict=True)))
         for key, machine, answer in zip(new, machines, found, strict=True):
-            self._points[key] = self._judged(machine, answer)
+            self._known.points[key] = self._judged(machine, answer)
 
     def best_case(
         self,
@@ -176,8 +198,8 @@ class Fleet:
         settings, machine = self._asked(precision, runtime), self._machine(device)
         chosen = machine.chosen(self.bench.workload, settings)
         key = id(device), chosen.precision, machine.plan(chosen.runtime.runtime).resident_bytes
-        if key not in self._sol:
-            self._sol[key] = sol_seconds(self.bench, machine, chosen)
+        if key not in self._known.sol:
+            self._known.sol[key] = sol_seconds(self.bench, machine, chosen)
         return self._made(
             device,
             chosen,
@@ -185,7 +207,7 @@ class Fleet:
                 items=self.sizes.get("batch", 1),
                 expected=None,
                 roofline_s=None,
-                sol_s=self._sol[key],
+                sol_s=self._known.sol[key],
                 memory_bytes=self.bench.footprint(chosen, machine).total_bytes,
                 power_cap_w=device.tdp_w,
                 typical_power_w=device.typical_power_w,
@@ -201,9 +223,9 @@ class Fleet:
         return self._machine(device).estimator(runtime) is not None
 
     def _machine(self, device: Device) -> Machine:
-        if id(device) not in self._machines:
-            self._machines[id(device)] = machine_on(device, self._settings)
-        return self._machines[id(device)]
+        if id(device) not in self._known.machines:
+            self._known.machines[id(device)] = machine_on(device, self._settings)
+        return self._known.machines[id(device)]
 
     def _asked(self, precision: str | None, runtime: str | None) -> Settings:
         return replace(
@@ -214,7 +236,8 @@ class Fleet:
 
     def _judged(self, machine: Machine, found: Answer) -> Point:
         device = machine.device
-        total = totals(found.table, found.held, found.expected, machine.roofs)
+        table = found.table  # a point keeps no more than that of its answer
+        total = totals(table, found.held, found.expected, machine.roofs)
         facts = Facts(
             items=self.sizes.get("batch", 1),
             expected=found.expected.total,
@@ -227,7 +250,7 @@ class Fleet:
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
-            doubt=lambda: doubt_of(sol_of(found.table, machine.limits)),
+            doubt=lambda: doubt_of(sol_of(table, machine.limits)),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None
         made = self._made(device, found.chosen, facts)

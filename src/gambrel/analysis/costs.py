@@ -9,43 +9,37 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from gambrel.analysis.compulsory import Compulsory, SolPart, compulsory, weights_bytes
+from gambrel.analysis.compulsory import SolPart
 from gambrel.analysis.estimate.batches import Batches
 from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
-from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
 from gambrel.analysis.plan import Plan
-from gambrel.analysis.traffic import OffChip
+from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
 from gambrel.dtypes import BLOCKS
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Kernels, UnitTiling
-from gambrel.workload import Op, Role, Workload
+from gambrel.workload import Op, Role
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.columns import TableColumns
     from gambrel.analysis.fusion import Grouping, Kernel
-    from gambrel.analysis.fusion.program import Priced
-    from gambrel.analysis.fusion.spans import Span
 
-#: Ops that run their steps one after another: without a persistent kernel each step is a launch.
-_STEPPED = frozenset({"recurrent", "recurrent_backward"})
 #: Launches that the host time of an op is worth in eager mode, where it is not one: attention
 #: makes its masks, chooses a kernel and reshapes its operands. Two networks on two machines of
 #: KernelBench (problems 28 and 32 of level 3) took 5, 6, 7 and 11; the least is counted.
 _DISPATCHES: Final = {"attention": 5}
-_FP32, _TF32 = (Engine.MATRIX, "fp32"), (Engine.MATRIX, "tf32")
+_TF32 = (Engine.MATRIX, "tf32")
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +109,7 @@ class CostTable:
         unknown_bytes: Bytes of the operands of those without.
         tiling: How the compiler fills the units of an NPU.
         bulk: Whether many devices will follow.
+        engines: Of tables of the same workload in the same format, what engines run.
     """
 
     places: tuple[Place, ...]
@@ -127,6 +122,7 @@ class CostTable:
     unknown_bytes: Size
     tiling: UnitTiling
     bulk: bool = False
+    engines: dict[Any, EngineTable] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def sums(self) -> TableSums:
@@ -169,7 +165,13 @@ class CostTable:
     @cached_property
     def engine(self) -> EngineTable:
         """The same as engines run it, made once for all devices."""
-        return engine_table(self)
+        if not self.bulk:
+            return engine_table(self)
+        items = tuple((id(i.view), i.count, tuple(i.cost.work.items())) for i in self.items)
+        key = items, self.kernels, tuple(p.item for p in self.places)
+        if key not in self.engines:  # tables keep the views, and so their ids
+            self.engines[key] = engine_table(self)
+        return self.engines[key]
 
     @cached_property
     def stream(self) -> StreamWork:
@@ -186,59 +188,6 @@ class CostTable:
         """Ops that the compiler leaves to the host."""
         held = (p for p in self.places if p.item is not None)
         return [p.op for p in held if self.items[p.item or 0].host]
-
-
-class SizedWorkload:
-    """A workload at sizes in a number format: what its tables under any runtime share.
-
-    Args:
-        workload: The model.
-        evaluator: Bound to sizes and a precision.
-        span: Kernels at many sizes; None where each combination of sizes forms its own.
-    """
-
-    def __init__(self, workload: Workload, evaluator: Evaluator, span: Span | None = None) -> None:
-        self.workload = workload
-        self.priced: tuple[Priced, ...] = evaluator.priced
-        self.alike = evaluator.alike
-        self._evaluator = evaluator
-        self._span = span
-        self._compulsory: dict[int | None, Compulsory] = {}
-
-    @cached_property
-    def grouping(self) -> Grouping:
-        """The dataflow, from which kernels are formed."""
-        from gambrel.analysis.fusion import Grouping
-
-        if self._span is not None:
-            return self._span.at(self._evaluator.value(self._span.size))
-        return Grouping(self.workload, self.priced)
-
-    def compulsory(self, resident_bytes: int | None) -> Compulsory:
-        """What no runtime can avoid."""
-        if resident_bytes not in self._compulsory:
-            found = compulsory(self.workload, self._evaluator, resident_bytes)
-            self._compulsory[resident_bytes] = found
-        return self._compulsory[resident_bytes]
-
-    def off_chip(self, resident_bytes: int | None, without: AbstractSet[int]) -> OffChip:
-        """What crosses the link of a device without memory that does not run some of the ops."""
-        used = {
-            t.storage
-            for i, (_, view, _) in enumerate(self.priced)
-            if i not in without
-            for t in view.inputs
-        }
-        held = weights_bytes(self.workload, self._evaluator, used)
-        return OffChip(self.workload, held, resident_bytes)
-
-    def needed(self, plan: Plan) -> Plan:
-        """The plan with no more on-chip memory than is of use: larger chips share a table."""
-        allowance = plan.allowance
-        if allowance is None or plan.kernels is not Kernels.TILED or self._span is not None:
-            return plan
-        most = min(allowance.group_bytes, self.grouping.largest_inner_bytes)
-        return replace(plan, allowance=replace(allowance, group_bytes=most))
 
 
 def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
@@ -265,6 +214,7 @@ class _Builder:
         self._alike = asked.alike
         self._priced = asked.priced
         self._least = asked.compulsory(plan.resident_bytes)
+        self._engines = asked.engines
         self._split = split(asked.priced, plan.host_ops)
         self._off_chip = self._least.off_chip
         cached = plan.resident_bytes if plan.cached_bytes is None else plan.cached_bytes
@@ -292,7 +242,7 @@ class _Builder:
             if self._off_chip is not None or self._split.ops:
                 used = self._crossing(index, view, used)
                 key = (*key, _key(used.read_bytes), _key(used.write_bytes))
-            launched = _steps(view) if op.kind in _STEPPED and not self._plan.persistent else 1
+            launched = _steps(view) if op.kind in STEPPED and not self._plan.persistent else 1
             known = self._index.setdefault(key, len(self._items))
             if known == len(self._items):
                 given = _DISPATCHES.get(op.kind, 1)
@@ -338,7 +288,7 @@ class _Builder:
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)
             used = self._crossing(i, view, used)
             given = launched = starts.get(i, 0) / op.repeat
-            if launched and op.kind in _STEPPED and not self._plan.persistent:
+            if launched and op.kind in STEPPED and not self._plan.persistent:
                 launched *= _steps(view)
             ahead = _prefetched(view, used) if self._plan.prefetch else 0
             found.append((op, view, used, launched, given, ahead, self._passed(i)))
@@ -419,7 +369,7 @@ class _Builder:
             return replace(found, work=_in_int8(found.work))
         if not self._plan.tf32 or not op.kind.startswith("convolution"):
             return found
-        work = {_TF32 if key == _FP32 else key: n for key, n in found.work.items()}
+        work = {_TF32 if key == FP32 else key: n for key, n in found.work.items()}
         return replace(found, work=work)
 
     def table(self, *, bulk: bool) -> CostTable:
@@ -441,6 +391,7 @@ class _Builder:
             unknown_bytes=least.unknown_bytes,
             bulk=bulk,
             tiling=self._plan.tiling,
+            engines=self._engines,
         )
 
 

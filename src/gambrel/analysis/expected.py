@@ -26,7 +26,7 @@ from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
 from gambrel.analysis.estimate.totals import total
 from gambrel.analysis.evaluation import Evaluation, Resource
-from gambrel.analysis.item_times import ItemTimes, item_times, item_times_on
+from gambrel.analysis.item_times import ItemTimes, item_times
 from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs, of_one_die
 from gambrel.analysis.settings import Settings
@@ -37,7 +37,7 @@ from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
 if TYPE_CHECKING:
-    from gambrel.analysis.estimate.estimates import Estimates
+    pass
 
 #: Engines beside the one that the constants of a device are of.
 BESIDE: Final = frozenset({"dla", "npu"})
@@ -90,7 +90,7 @@ def _raised(one: Estimate, least: float) -> Estimate:
     return replace(one, value=value, high=one.high * value / one.value)
 
 
-def _at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation) -> Expected:
+def at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation) -> Expected:
     """The same with the run no shorter than its kernels take by the roofline.
 
     Kernels of an engine follow one another; the form was fitted to networks of convolutions and
@@ -156,7 +156,7 @@ def estimator_of(
     return single
 
 
-def _fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None:
+def fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None:
     """The estimator that describes a table: an engine's, or that of its kernels one by one."""
     if isinstance(estimator, EngineEstimator) and not estimator.describes(table):
         return estimator.beside
@@ -179,69 +179,15 @@ def expected_times(
         runtime: That runs it.
         device: The machine.
     """
-    estimator = _fitting(table, estimator)
+    estimator = fitting(table, estimator)
     if estimator is None:
         return Expected(items=(None,) * len(table.items), total=None, limited_by=None)
     if isinstance(estimator, EngineEstimator):
-        return _at_the_roofline(_whole(table, estimator), table, evaluation)
+        return at_the_roofline(_whole(table, estimator), table, evaluation)
     if isinstance(estimator, Whole):
         return _whole(table, estimator)
     items = item_times(table, evaluation, estimator)
     return _of_items(items, table, evaluation, estimator, runtime, device)
-
-
-def expected_times_on(
-    table: CostTable,
-    evaluations: Sequence[Evaluation],
-    estimators: Sequence[Forecaster | None],
-    runtimes: Sequence[Runtime],
-    devices: Sequence[Device],
-) -> list[Expected]:
-    """As `expected_times`, on many devices at once.
-
-    Args:
-        table: Of the workload, made for many devices.
-        evaluations: Of the table on each device.
-        estimators: Of each.
-        runtimes: That runs it on each.
-        devices: The machines.
-    """
-    rows = list(zip(evaluations, estimators, runtimes, devices, strict=True))
-    fitting = [_fitting(table, estimator) for estimator in estimators]
-    kernels = {
-        d: one
-        for d, one in enumerate(fitting)
-        if table.bulk and isinstance(one, Estimator) and one.batched
-    }
-    order = {d: row for row, d in enumerate(kernels)}
-    some = [evaluations[d] for d in kernels]
-    items = item_times_on(table, some, list(kernels.values())) if kernels else None
-    return [
-        expected_times(table, evaluation, estimator, runtime, device)
-        if items is None or d not in order
-        else _of_row(items, order[d], table, evaluation, kernels[d], runtime, device)
-        for d, (evaluation, estimator, runtime, device) in enumerate(rows)
-    ]
-
-
-def _of_row(
-    items: Estimates,
-    row: int,
-    table: CostTable,
-    evaluation: Evaluation,
-    estimator: Estimator,
-    runtime: Runtime,
-    device: Device,
-) -> Expected:
-    """The expected time of the run on one of several devices, without those of its items."""
-    whole = items.total(row, table.columns.counts)
-    if whole is None:
-        return Expected(items=(), total=None, limited_by=None)
-    host = _host_on(runtime, device, estimator)
-    each = () if host is None else items.of(row)
-    whole = _with_host(whole, table, each, evaluation, runtime, device, host)
-    spent = items.without_launches(row)
-    return Expected(items=(), total=whole, limited_by=_limiter(table, evaluation, spent, whole))
 
 
 def _of_items(
@@ -253,7 +199,7 @@ def _of_items(
     device: Device,
 ) -> Expected:
     """The expected time of the run from those of its items."""
-    if not estimator.partial and _lacks(items, table):
+    if not estimator.partial and lacks(items, table):
         return Expected(items=items, total=None, limited_by=None)
     whole = total(
         (_times(one, item.count), None if t is None else t * item.count)
@@ -263,17 +209,19 @@ def _of_items(
         return Expected(items=items, total=None, limited_by=None)
     if isinstance(estimator, OpsEstimator):
         whole = estimator.of_run(whole)
-    host = _host_on(runtime, device, estimator)
-    whole = _with_host(whole, table, items, evaluation, runtime, device, host)
+    host = host_on(runtime, device, estimator)
+    whole = with_host(whole, table, items, evaluation, runtime, device, host)
     spent = [None if one is None else one.value - one.launches_s for one in items]
     if isinstance(estimator, OpsEstimator) and estimator.limiter is not None:
         limiters = tuple(estimator.limiter(item.view, item.cost) for item in table.items)
-        most = _most(limiters, spent, table, whole)
+        most = most_of(limiters, spent, table, whole)
         return Expected(items=items, total=whole, limited_by=most, limiters=limiters)
-    return Expected(items=items, total=whole, limited_by=_limiter(table, evaluation, spent, whole))
+    return Expected(
+        items=items, total=whole, limited_by=limiter_of_run(table, evaluation, spent, whole)
+    )
 
 
-def _most(
+def most_of(
     limiters: Sequence[Limiter],
     spent: Sequence[float | None],
     table: CostTable,
@@ -299,7 +247,7 @@ def expected_seconds(
     Returns:
         Seconds, and how many of them the device waits for the host; None where nothing is known.
     """
-    estimator = _fitting(table, estimator)
+    estimator = fitting(table, estimator)
     if estimator is None:
         return None
     if isinstance(estimator, Whole):
@@ -316,7 +264,7 @@ def expected_seconds(
         else None
         for t, item in zip(evaluation.times, table.items, strict=True)
     ]
-    if all(one is None for one in found) or (not estimator.partial and _lacks(found, table)):
+    if all(one is None for one in found) or (not estimator.partial and lacks(found, table)):
         return None
     seconds: list[Size] = []
     for one, t, item in zip(found, evaluation.times, table.items, strict=True):
@@ -325,7 +273,7 @@ def expected_seconds(
         if one is not None and item.launches != 1 and not estimator.in_sequence(item.view):
             alone = maximum(floor, alone + one.launch * (item.launches - 1))
         seconds.append(alone)
-    host = _host_on(runtime, device, estimator)
+    host = host_on(runtime, device, estimator)
     busy = sum(s * item.count for s, item in zip(seconds, table.items, strict=True))
     if isinstance(estimator, OpsEstimator):
         busy = busy + estimator.run_s
@@ -336,13 +284,14 @@ def expected_seconds(
     return busy + waits, waits
 
 
-def _lacks(found: Sequence[object], table: CostTable) -> bool:
+def lacks(found: Sequence[object], table: CostTable) -> bool:
     """Whether an op that does something has no prediction; a repeated one does nothing."""
     pairs = zip(found, (item.cost for item in table.items), strict=True)
-    return any(one is None and not _does_nothing(cost) for one, cost in pairs)
+    return any(one is None and not does_nothing(cost) for one, cost in pairs)
 
 
-def _does_nothing(cost: Cost) -> bool:
+def does_nothing(cost: Cost) -> bool:
+    """Whether an op neither computes nor moves anything, at one point."""
     moved = cost.read_bytes + cost.write_bytes
     return not cost.work and isinstance(moved, (int, float)) and not moved
 
@@ -416,7 +365,7 @@ def _times(one: Estimate | None, count: int) -> Estimate | None:
     return None if one is None else one.times(count)
 
 
-def _with_host(
+def with_host(
     whole: Estimate,
     table: CostTable,
     items: Sequence[Estimate | None],
@@ -445,7 +394,7 @@ def _with_host(
     return _host_confidence(found, host) if found.host_share > _HOST_MATTERS else found
 
 
-def _host_on(runtime: Runtime, device: Device, estimator: Predictor) -> Host | None:
+def host_on(runtime: Runtime, device: Device, estimator: Predictor) -> Host | None:
     """The host time with a device, by a user's own runs where there are some."""
     host = runtime.host_on(device)
     if host is None or not isinstance(estimator, AdjustedKernels):
@@ -478,7 +427,7 @@ def _waits(
     return float(_waited(table, seconds, latencies, per_launch_s))
 
 
-def _limiter(
+def limiter_of_run(
     table: CostTable,
     evaluation: Evaluation,
     spent: Sequence[float | None],

@@ -63,6 +63,22 @@ def item_times_on(
     return Together(estimators, times, table.batches, alone, launches).found
 
 
+def ops_times_on(
+    table: CostTable, evaluations: Sequence[Evaluation], estimators: Sequence[OpsEstimator]
+) -> Estimates:
+    """On devices whose ops follow one another.
+
+    Args:
+        table: Of the workload, made for many devices.
+        evaluations: Of the table on each device.
+        estimators: Of each device.
+    """
+    from gambrel.analysis.estimate.ops_together import OpsTogether
+
+    times, launches = [one.times for one in evaluations], [item.launches for item in table.items]
+    return OpsTogether(estimators, times, table.batches, launches).found
+
+
 def _batch(
     table: CostTable, batch: Batch, evaluation: Evaluation, estimator: Predictor
 ) -> Iterator[tuple[Batch, list[Estimate | None]]]:

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.costs import CostTable, SizedWorkload, cost_table
+from gambrel.analysis.costs import CostTable, cost_table
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.evaluation import Evaluation, evaluate_table, evaluate_table_on
-from gambrel.analysis.expected import Expected, Forecaster, estimator_of, expected_times_on
+from gambrel.analysis.expected import Expected, Forecaster, estimator_of
+from gambrel.analysis.expected_on import expected_times_on
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.plan import Plan, plan_of
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
+from gambrel.analysis.sized import SizedWorkload
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
@@ -61,6 +63,13 @@ class Workbench:
         self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, Plan], CostTable] = {}
         self._memory: dict[tuple[str, Workspace | None], Footprint] = {}
+        #: What was decided of it, by who decided and how: kept for as long as its tables.
+        self.decided: dict[Any, Any] = {}
+
+    @property
+    def kept_ops(self) -> int:
+        """Ops that its tables hold, to be set against what may be kept."""
+        return len(self.workload.ops) * (_BULK_TABLES if self._bulk else 1)
 
     def evaluator(self, precision: str) -> Evaluator:
         """The workload with sizes and formats filled in."""
@@ -101,7 +110,13 @@ class Workbench:
         return self._memory[key].within(machine.roofs.capacity_bytes, machine.roofs.flash_bytes)
 
 
-def bench_of(workload: Workload, sizes: Mapping[str, int], conventions: Conventions) -> Workbench:
+def bench_of(
+    workload: Workload,
+    sizes: Mapping[str, int],
+    conventions: Conventions,
+    *,
+    bulk: bool = False,
+) -> Workbench:
     """A workload at given sizes; those of the last questions are kept, with their tables.
 
     Questions come in rows: the same model on another device, its comparison, what to change.
@@ -110,17 +125,21 @@ def bench_of(workload: Workload, sizes: Mapping[str, int], conventions: Conventi
         workload: The model.
         sizes: A value for every symbol.
         conventions: How to count where the field disagrees.
+        bulk: Whether many devices will follow.
     """
-    key = id(workload), tuple(sorted(sizes.items())), conventions  # a bench keeps its workload's id
-    bench = _recent.pop(key, None) or Workbench(workload, sizes, conventions)
+    # A bench keeps its workload, and so its id.
+    key = id(workload), tuple(sorted(sizes.items())), conventions, bulk
+    bench = _recent.pop(key, None) or Workbench(workload, sizes, conventions, bulk=bulk)
     _recent[key] = bench
-    while sum(len(one.workload.ops) for one in tuple(_recent.values())) > _KEPT_OPS:
+    while sum(one.kept_ops for one in tuple(_recent.values())) > _KEPT_OPS:
         _recent.pop(next(iter(_recent)), None)
     return bench
 
 
 #: Ops of all benches that are kept, some kilobytes each.
 _KEPT_OPS: Final = 6_000
+#: A bench for a catalog of devices counts as so many for one device: it has some 30 tables.
+_BULK_TABLES: Final = 5
 _recent: dict[tuple[Any, ...], Workbench] = {}
 #: Machines that are kept: more than a catalog with its power modes.
 _KEPT_MACHINES: Final = 400

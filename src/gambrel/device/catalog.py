@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -59,7 +59,7 @@ def _encoded() -> dict[str, msgspec.Raw]:
     return _generated(DEVICES_FILE, dict[str, msgspec.Raw])
 
 
-@lru_cache(maxsize=256)
+@cache  # all of them: a bound below their number would keep none of a scan
 def load(device_id: str) -> Device:
     """One device of the catalog by its exact id.
 

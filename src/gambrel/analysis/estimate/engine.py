@@ -7,6 +7,7 @@ of whole models, so that the range is that of a run and the time of a kernel in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gambrel import roofline
@@ -93,6 +94,55 @@ class EngineEstimator:
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=_of_items(table, work, limiters),
         )
+
+    @staticmethod
+    def runs(
+        estimators: Sequence[EngineEstimator], table: CostTable
+    ) -> list[tuple[Estimate, Limiter]]:
+        """As `times`, on many devices that are of one class: of the run alone.
+
+        Args:
+            estimators: Of the devices, with the same constants.
+            table: That they describe, made for many devices.
+        """
+        import numpy as np
+
+        c, work = estimators[0]._c, table.engine
+        count, start = work.columns["count"], c.constants["start_s"]
+        machines = [one._machine for one in estimators]
+        each, at = _side_by_side(machines), list(dict.fromkeys(k.dtype for k in work.kernels))
+        places = np.array([at.index(k.dtype) for k in work.kernels])
+        peaks = np.array([[one._peak(f) for f in at] for one in estimators])
+        energies = np.array([c.energy_of(f) for f in at])[places]
+        times = kernel_times(c.constants, each, work.columns, peaks[:, places], energies)
+        busy = (times.whole * count).sum(axis=-1)
+        energy = (times.energy_j * count).sum(axis=-1)
+        launches = (times.launch * count).sum(axis=-1)
+        computing = times.compute >= times.memory
+        spent = (times.whole - times.launch) * count
+        found = []
+        for row, one in enumerate(estimators):
+            seconds = float(whole_run(c.constants, machines[row], busy[row], energy[row]))
+            more = (
+                float(busy[row]) * ((seconds - start) / float(busy[row]) - 1) if busy[row] else 0.0
+            )
+            # Running sums add in the order of the kernels, as one adds them one by one.
+            compute = np.append(more, np.where(computing[row], spent[row], 0.0)).cumsum()[-1]
+            memory = np.append(0.0, np.where(computing[row], 0.0, spent[row])).cumsum()[-1]
+            shares = {
+                Limiter.COMPUTE: float(compute),
+                Limiter.MEMORY: float(memory),
+                Limiter.LAUNCHES: float(launches[row]),
+                Limiter.HOST: start,
+            }
+            most = max(shares, key=lambda name: shares[name])
+            found.append((one._total(seconds, table, shares, start), most))
+        return found
+
+    @property
+    def constants(self) -> EngineConstants:
+        """Of its class of devices."""
+        return self._c
 
     def seconds(self, table: CostTable) -> tuple[Size, Size] | None:
         """Of the run and of what the host adds, at every point of a sweep."""
@@ -185,6 +235,16 @@ class EngineEstimator:
             if images and (found := self._device.ceiling("dla", dtype))
         ]
         return 1 + max(shares, default=0.0)
+
+
+def _side_by_side(machines: Sequence[EngineMachine]) -> EngineMachine:
+    """Devices in rows, for kernels in columns."""
+    import numpy as np
+
+    names = EngineMachine.__struct_fields__
+    rows = np.array([[getattr(one, name) for name in names] for one in machines], dtype=float)
+    columns: dict[str, Any] = dict(zip(names, rows.T[:, :, None], strict=True))
+    return EngineMachine(**columns)
 
 
 def _limiters(times: KernelTimes) -> tuple[Limiter, ...]:

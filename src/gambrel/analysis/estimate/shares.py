@@ -80,7 +80,7 @@ class OpsEstimator:
         limiter: Callable[[OpView, Cost], Limiter] | None = None,
         run: Shares | None = None,
     ) -> None:
-        self._work = work
+        self.work = work
         self._run = run
         self.limiter = limiter
 
@@ -108,7 +108,7 @@ class OpsEstimator:
 
     def seconds(self, view: OpView, cost: Cost, roofline_time_s: Size) -> Predicted | None:
         """Of one execution, for scalars or arrays; None where a roof that may decide is unknown."""
-        found = self._work(view, cost)
+        found = self.work(view, cost)
         return None if found is None else _predicted(*found, roofline_time_s)
 
     def estimate(
@@ -116,7 +116,7 @@ class OpsEstimator:
     ) -> Estimate | None:
         """Of ``count`` executions, with its range."""
         least = roofline_time_s or 0.0
-        found = self._work(view, cost)
+        found = self.work(view, cost)
         if found is None:
             return None
         one = _predicted(*found, least / count)
@@ -126,7 +126,7 @@ class OpsEstimator:
         """Of one execution of each of some ops that differ in numbers only."""
         import numpy as np
 
-        found = self._work(batch.view, batch.cost)
+        found = self.work(batch.view, batch.cost)
         if found is None:
             return [None] * len(times)
         one = _predicted(*found, np.asarray(times))

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from gambrel.analysis.estimate.forms import Machine
 from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.ops.base import MixedError
@@ -40,14 +41,25 @@ class DeviceColumn(np.ndarray[Any, np.dtype[np.float64]]):
         return int(float(self))
 
 
-def side_by_side(inputs: Sequence[FormulaInput]) -> FormulaInput:
-    """What devices that take constants for the same formula ask it with, in columns."""
+def side_by_side(
+    inputs: Sequence[FormulaInput], known: dict[tuple[int, ...], Machine] | None = None
+) -> FormulaInput:
+    """What devices that take constants for the same formula ask it with, in columns.
+
+    Args:
+        inputs: Of each device.
+        known: Columns of machines that were asked for, by their ids; added to.
+    """
     if len(inputs) == 1:
         return inputs[0]
+    known = {} if known is None else known
+    key = tuple(id(one.machine) for one in inputs)  # of machines that estimators keep
+    if key not in known:
+        known[key] = _columns([one.machine for one in inputs])
     return replace(
         inputs[0],
         chosen=_constants([one.chosen for one in inputs]),
-        machine=_columns([one.machine for one in inputs]),
+        machine=known[key],
         task=_columns([one.task for one in inputs]),
     )
 

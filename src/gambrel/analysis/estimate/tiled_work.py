@@ -227,7 +227,7 @@ def _steps(slices: list[TensorView]) -> bool:
 def is_depthwise(view: OpView) -> bool:
     """Whether a convolution has one input channel per group."""
     groups = view.size("groups", 1)
-    return bool(groups > 1 and groups == view.size("in_channels"))
+    return holds(groups > 1) and holds(groups == view.size("in_channels"))
 
 
 def _convolution(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
