@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from math import isclose
 from typing import Final
 
 import msgspec
@@ -65,7 +66,15 @@ def _fixes(
         return tuple(_cheapest(enough)[:_LISTED])
     start = _distance(missed)
     closer = [fix for fix in tried if _distance(fix.constraints) < start]
-    best = _combined(explorer, closer, limits)
+    # What alone changes nothing, behind the host, may count once another change has been made.
+    hidden = [
+        fix for fix in tried if fix not in closer and _alike(_distance(fix.constraints), start)
+    ]
+    best = [
+        fix
+        for fix in _combined(explorer, [*closer, *hidden], limits)
+        if _distance(fix.constraints) < start
+    ]
     others = [fix for fix in closer if _needs(fix) is Effort.REPLACE]
     nearest = [min(others, key=lambda fix: _distance(fix.constraints))] if others else []
     if not enough and best and best[0].verdict.meets:
@@ -166,6 +175,11 @@ def _stacked(
 def _distance(constraints: Sequence[Constraint]) -> tuple[int, float]:
     """How far from a PASS: the overall verdict, then the least headroom of what does not pass."""
     return worst(c.verdict for c in constraints).rank, _short(constraints)
+
+
+def _alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    """Whether two distances are of one verdict and differ by rounding at most."""
+    return one[0] == other[0] and isclose(one[1], other[1], rel_tol=1e-3)
 
 
 def _short(constraints: Sequence[Constraint]) -> float:
