@@ -18,7 +18,7 @@ import numpy as np
 from calibration_solver import least_squares
 from gambrel.analysis.estimate import features
 from gambrel.analysis.estimate.features import Rule, Task
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.torchlib import rules
 from gambrel.device import catalog
 from gambrel.device.roofs import resolve
@@ -113,7 +113,7 @@ class Row:
     name: str
     sizes: dict[str, int]
 
-    def seconds(self, machine: Machine, c: dict[str, float]) -> float:
+    def seconds(self, machine: Chip, c: dict[str, float]) -> float:
         """Expected time of the op alone, as the product says it."""
         alone = float(maximum(self.rule.seconds(c, machine, self.task), c["base_s"]))
         return max(alone, self.roofline) + ALONE_S
@@ -127,7 +127,7 @@ class Rows:
     task: Task
     roofline: Any
 
-    def seconds(self, machine: Machine, c: dict[str, float]) -> Any:
+    def seconds(self, machine: Chip, c: dict[str, float]) -> Any:
         """Expected times, as `Row.seconds`."""
         alone = maximum(self.rule.seconds(c, machine, self.task), c["base_s"])
         return maximum(alone, self.roofline) + ALONE_S
@@ -147,7 +147,7 @@ def _together(found: Sequence[Row]) -> Rows:
 
 
 @cache
-def machine(device: str) -> Machine:
+def machine(device: str) -> Chip:
     """What the forms know of a GPU."""
     d = catalog.load(device)
     dram, cache = d.level("DRAM"), d.level("L2")
@@ -158,7 +158,7 @@ def machine(device: str) -> Machine:
     assert units
     assert clock
     assert vector
-    return Machine(
+    return Chip(
         units=units.value,
         clock_hz=clock.value,
         byte_per_s=dram.byte_per_s,
@@ -313,12 +313,12 @@ def _pow(device: str) -> bool:
     return device.startswith("mi")
 
 
-def _log(r: Row, known: Machine, c: dict[str, float]) -> float:
+def _log(r: Row, known: Chip, c: dict[str, float]) -> float:
     return math.log(r.seconds(known, c) / r.measured)
 
 
 def _solve(
-    found: Sequence[Row], known: Machine, start: dict[str, float], names: Sequence[str]
+    found: Sequence[Row], known: Chip, start: dict[str, float], names: Sequence[str]
 ) -> dict[str, float]:
     first = np.log([start[n] or 1e-6 for n in names])
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from calibration_replay import CACHED, START, model_constants, of_replay
+from gambrel.analysis.estimate.chip import chip_of
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.kinship import kin_of
-from gambrel.analysis.estimate.machine import machine_of
 from gambrel.device import catalog
 
 #: Name in the files → device of the catalog.
@@ -152,7 +152,7 @@ def machine(device: str) -> Any:
     if device not in _MACHINES:
         d = catalog.load(device)
         kin = kin_of(d, packaged())
-        _MACHINES[device] = (d, machine_of(d, d.level("DRAM").byte_per_s, kin)[0])
+        _MACHINES[device] = (d, chip_of(d, d.level("DRAM").byte_per_s, kin)[0])
     return _MACHINES[device]
 
 

@@ -117,7 +117,7 @@ def cited() -> list[dict[str, Any]]:
 
     Least-squares fits of t0 + max(flops / (ec · peak), bytes / (em · bandwidth)) to the same
     database on devices whose rows are not at hand; they left 25 % on unseen shapes.
-    Here em is divided by the share that `Machine.streaming` takes for bytes in flight.
+    Here em is divided by the share that `Chip.streaming` takes for bytes in flight.
     """
     found = []
     for device, name, stack, ec, em, t0 in (

@@ -12,7 +12,7 @@ from gambrel.analysis.costs import cost_table
 from gambrel.analysis.evaluation import evaluate_table
 from gambrel.analysis.host import sentence, split, words_of
 from gambrel.analysis.measures import State
-from gambrel.analysis.plan import Plan
+from gambrel.analysis.plan import KernelPlan
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Workbench
@@ -33,7 +33,7 @@ def table(host_ops, kernels=Kernels.OP, resident=None):
     """x 4, hidden 8 twice, out 2 in fp16: 8, 16, 16 and 4 bytes; w1 64 and w2 32 bytes."""
     model = perceptron()
     bench = Workbench(model, {"batch": 1}, Settings().conventions)
-    plan = Plan(kernels=kernels, resident_bytes=resident, host_ops=host_ops)
+    plan = KernelPlan(kernels=kernels, resident_bytes=resident, host_ops=host_ops)
     return cost_table(bench.sized("fp16"), plan)
 
 

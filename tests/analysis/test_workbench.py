@@ -6,7 +6,7 @@ import pytest
 
 from gambrel.analysis.estimate.engine_work import engine_table
 from gambrel.analysis.fusion import Allowance
-from gambrel.analysis.plan import Plan
+from gambrel.analysis.plan import KernelPlan
 from gambrel.analysis.workbench import Workbench, bench_of, forget
 from gambrel.capture import zoo
 from gambrel.ops import Conventions
@@ -42,14 +42,14 @@ def _for_many(model: str) -> Workbench:
 
 def test_what_makes_no_difference_does_not_part_tables() -> None:
     bench = _for_many("resnet18")
-    plain = Plan(kernels=Kernels.OP)
+    plain = KernelPlan(kernels=Kernels.OP)
     half, single = bench.table("fp16", plain), bench.table("fp32", plain)
     for other in (
-        Plan(kernels=Kernels.OP, tf32=True),
-        Plan(kernels=Kernels.OP, persistent=True, int8_blocks=True),
+        KernelPlan(kernels=Kernels.OP, tf32=True),
+        KernelPlan(kernels=Kernels.OP, persistent=True, int8_blocks=True),
     ):
         assert bench.table("fp16", other) is half
-    assert bench.table("fp32", Plan(kernels=Kernels.OP, tf32=True)) is not single
+    assert bench.table("fp32", KernelPlan(kernels=Kernels.OP, tf32=True)) is not single
 
 
 def test_engines_run_the_same_whatever_stays_on_chip() -> None:
@@ -57,7 +57,9 @@ def test_engines_run_the_same_whatever_stays_on_chip() -> None:
     few, many = (
         bench.table(
             "fp16",
-            Plan(kernels=Kernels.TILED, allowance=Allowance(group_bytes=nbytes, free_scores=False)),
+            KernelPlan(
+                kernels=Kernels.TILED, allowance=Allowance(group_bytes=nbytes, free_scores=False)
+            ),
         )
         for nbytes in (0, 1_000_000)
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gambrel.analysis.fusion import Allowance
-from gambrel.analysis.plan import Plan
+from gambrel.analysis.plan import KernelPlan
 from gambrel.analysis.settings import Settings, is_language_model
 from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture.zoo import list_models, load
@@ -33,12 +33,14 @@ DEVICES = (
 OPS = 1500
 #: From the most traffic to the least.
 PLANS = (
-    Plan(kernels=Kernels.OP),
-    Plan(kernels=Kernels.POINTWISE),
-    Plan(kernels=Kernels.EPILOGUE),
-    Plan(kernels=Kernels.TILED, allowance=Allowance(group_bytes=1_000_000)),
-    Plan(kernels=Kernels.TILED, allowance=Allowance(group_bytes=40_000_000, free_scores=True)),
-    Plan(kernels=Kernels.WHOLE),
+    KernelPlan(kernels=Kernels.OP),
+    KernelPlan(kernels=Kernels.POINTWISE),
+    KernelPlan(kernels=Kernels.EPILOGUE),
+    KernelPlan(kernels=Kernels.TILED, allowance=Allowance(group_bytes=1_000_000)),
+    KernelPlan(
+        kernels=Kernels.TILED, allowance=Allowance(group_bytes=40_000_000, free_scores=True)
+    ),
+    KernelPlan(kernels=Kernels.WHOLE),
 )
 #: Rounding, on the safe side.
 ABOUT = 1 + 1e-9

@@ -19,8 +19,8 @@ from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings
 from gambrel.analysis.sol import sol_of
 from gambrel.analysis.workbench import (
-    Answer,
     Machine,
+    MachineTimes,
     Workbench,
     answers,
     bench_of,
@@ -234,7 +234,7 @@ class Fleet:
             runtime=runtime or self._settings.runtime,
         )
 
-    def _judged(self, machine: Machine, found: Answer) -> Point:
+    def _judged(self, machine: Machine, found: MachineTimes) -> Point:
         device = machine.device
         table = found.table  # a point keeps no more than that of its answer
         total = totals(table, found.held, found.expected, machine.roofs)

@@ -22,7 +22,7 @@ from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.host import split
-from gambrel.analysis.plan import Plan
+from gambrel.analysis.plan import KernelPlan
 from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
 from gambrel.dtypes import BLOCKS
 from gambrel.ops import Cost, OpView, is_free
@@ -190,7 +190,7 @@ class CostTable:
         return [p.op for p in held if self.items[p.item or 0].host]
 
 
-def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostTable:
+def cost_table(asked: SizedWorkload, plan: KernelPlan, *, bulk: bool = False) -> CostTable:
     """Makes the table.
 
     Args:
@@ -209,7 +209,7 @@ def cost_table(asked: SizedWorkload, plan: Plan, *, bulk: bool = False) -> CostT
 class _Builder:
     """Collects items and places in one pass."""
 
-    def __init__(self, asked: SizedWorkload, plan: Plan) -> None:
+    def __init__(self, asked: SizedWorkload, plan: KernelPlan) -> None:
         self._plan = plan
         self._alike = asked.alike
         self._priced = asked.priced

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What of a runtime and a device decides the table.
 
     Attributes:
@@ -42,7 +42,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tiling: UnitTiling = UnitTiling()
 
 
-def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int) -> Plan:
+def plan_of(
+    runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_bytes: int
+) -> KernelPlan:
     """What decides the cost table of a runtime on a device.
 
     Args:
@@ -60,7 +62,7 @@ def plan_of(runtime: Runtime, device: Device, *, off_chip_only: bool, on_chip_by
         allowance = Allowance(group_bytes=nbytes, free_scores=residency.free_scores)
     sram = device.level("SRAM")
     held = (sram.capacity_bytes or 0) if sram else 0
-    return Plan(
+    return KernelPlan(
         kernels=runtime.kernels,
         allowance=allowance,
         prefetch=residency is not None and residency.prefetch,

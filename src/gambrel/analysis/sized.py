@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gambrel.analysis.compulsory import Compulsory, compulsory, weights_bytes
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.plan import Plan
+from gambrel.analysis.plan import KernelPlan
 from gambrel.analysis.traffic import OffChip
 from gambrel.dtypes import BLOCKS
 from gambrel.ops.base import Engine
@@ -45,7 +45,7 @@ class SizedWorkload:
         self._evaluator = evaluator
         self._span = span
         self._compulsory: dict[int | None, Compulsory] = {}
-        self._needed: dict[Plan, Plan] = {}
+        self._needed: dict[KernelPlan, KernelPlan] = {}
         #: What engines run, by items and kernels: the traffic that on-chip memory leaves is not
         #: looked at.
         self.engines: dict[Any, EngineTable] = {}
@@ -77,7 +77,7 @@ class SizedWorkload:
         held = weights_bytes(self.workload, self._evaluator, used)
         return OffChip(self.workload, held, resident_bytes)
 
-    def needed(self, plan: Plan) -> Plan:
+    def needed(self, plan: KernelPlan) -> KernelPlan:
         """The plan without what makes no difference to this workload: more devices share a table.
 
         Neither does more on-chip memory than is of use.
@@ -88,7 +88,7 @@ class SizedWorkload:
             self._needed[plan] = self._without_idle(plan)
         return self._needed[plan]
 
-    def _without_idle(self, plan: Plan) -> Plan:
+    def _without_idle(self, plan: KernelPlan) -> KernelPlan:
         uses = self._uses
         plan = replace(
             plan,

@@ -18,7 +18,7 @@ from gambrel.analysis.expected import Expected, Forecaster, estimator_of
 from gambrel.analysis.expected_on import expected_times_on
 from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
-from gambrel.analysis.plan import Plan, plan_of
+from gambrel.analysis.plan import KernelPlan, plan_of
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
@@ -61,7 +61,7 @@ class Workbench:
         self._bulk = bulk
         self._evaluators: dict[str, Evaluator] = {}
         self._asked: dict[str, SizedWorkload] = {}
-        self._tables: dict[tuple[str, Plan], CostTable] = {}
+        self._tables: dict[tuple[str, KernelPlan], CostTable] = {}
         self._memory: dict[tuple[str, Workspace | None], Footprint] = {}
         #: What was decided of it, by who decided and how: kept for as long as its tables.
         self.decided: dict[Any, Any] = {}
@@ -87,7 +87,7 @@ class Workbench:
             )
         return self._asked[precision]
 
-    def table(self, precision: str, plan: Plan) -> CostTable:
+    def table(self, precision: str, plan: KernelPlan) -> CostTable:
         """What the workload asks for in a number format under a way of fusing."""
         asked = self.sized(precision)
         key = precision, asked.needed(plan)
@@ -195,7 +195,7 @@ class Machine:
             self._chosen[key] = workload, resolved(workload, self.device, settings)
         return self._chosen[key][1]
 
-    def plan(self, runtime: Runtime) -> Plan:
+    def plan(self, runtime: Runtime) -> KernelPlan:
         """What the runtime makes of a workload here."""
         kept = self.limits.kept
         return plan_of(
@@ -226,7 +226,7 @@ def machine_on(device: Device, settings: Settings) -> Machine:
     return machine
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class MachineTimes(msgspec.Struct, frozen=True, kw_only=True):
     """A workload held against a machine.
 
     Attributes:
@@ -249,7 +249,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.chosen.runtime.runtime
 
 
-def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
+def answered(bench: Workbench, machine: Machine, settings: Settings) -> MachineTimes:
     """The times of a workload on a machine.
 
     Args:
@@ -264,7 +264,7 @@ def answered(bench: Workbench, machine: Machine, settings: Settings) -> Answer:
     return answers(bench, [(machine, settings)])[0]
 
 
-def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list[Answer]:
+def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list[MachineTimes]:
     """As `answered`, of many machines: those that share a table are evaluated together.
 
     Args:
@@ -280,7 +280,7 @@ def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list
         chosen = machine.chosen(bench.workload, settings)
         table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
         tables.setdefault(id(table), (table, {}))[1][i] = chosen
-    found: dict[int, Answer] = {}
+    found: dict[int, MachineTimes] = {}
     for table, each in tables.values():
         machines = [asked[i][0] for i in each]
         own = _answers(table, machines, list(each.values()), language=bench.language)
@@ -294,7 +294,7 @@ def _answers(
     chosen: Sequence[Resolved],
     *,
     language: bool,
-) -> list[Answer]:
+) -> list[MachineTimes]:
     runtimes = [one.runtime.runtime for one in chosen]
     pairs = evaluated_on(table, machines, runtimes)
     expected = expected_times_on(
@@ -309,7 +309,7 @@ def _answers(
         [machine.device for machine in machines],
     )
     return [
-        Answer(
+        MachineTimes(
             chosen=one,
             table=table,
             held=held,

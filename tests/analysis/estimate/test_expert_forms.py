@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from gambrel.analysis.estimate import expert_forms
 from gambrel.analysis.estimate.features import Task, rule_of
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.ops import cost
 from tests.analysis.estimate import views
 
-MACHINE = Machine(units=4, clock_hz=1e9, byte_per_s=8.0)
+MACHINE = Chip(units=4, clock_hz=1e9, byte_per_s=8.0)
 CONSTANTS = {
     "compute": 0.5,
     "memory": 1.0,
@@ -117,7 +117,7 @@ def test_what_the_cache_holds_comes_faster():
     # their size, none where the cache is unknown.
     moved = {"permute": 2.0, "cached": 2.0}
     sizes = (1e9, 3552.0, 0.0)
-    machines = [Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=b) for b in sizes]
+    machines = [Chip(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=b) for b in sizes]
     large, equal, unknown = (grouped(m, peak=1e30, constants=moved) for m in machines)
     assert large == pytest.approx(444 / 3, rel=1e-4)
     assert equal == pytest.approx(444 * (1 - 2 / 3 * math.exp(-1)))

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gambrel.analysis.estimate import attention_forms, forms
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 
 #: Four units at 1 GHz before a memory of 8 byte/s: so slow that no unit runs out of bytes in
 #: flight (8 / 4 / 120e9 is nothing beside 1).
-MACHINE = Machine(units=4, clock_hz=1e9, byte_per_s=8.0)
+MACHINE = Chip(units=4, clock_hz=1e9, byte_per_s=8.0)
 
 MATMUL = {
     "launch": 5000,
@@ -114,26 +114,26 @@ def test_matmul_reads_rows_again_that_the_cache_has_lost():
     # band. The second reads 512 MB again, at two bytes a value and 8 GB/s: 128 ms (and 2 ms that
     # this machine's bytes in flight add).
     fast = {**MATMUL, "by_rows": 2.0, "compute": 1e9}
-    machine = Machine(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e6)
+    machine = Chip(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e6)
     found = matmul({**fast, "reread": 2.0}, machine, m=512, n=256, k=1_000_000)
     assert found == pytest.approx(0.128 * machine.most)
     assert matmul(fast, machine, m=512, n=256, k=1_000_000) < 0.01
-    large = Machine(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e10)
+    large = Chip(units=4, clock_hz=1e9, byte_per_s=8e9, cache_bytes=1e10)
     assert matmul({**fast, "reread": 2.0}, large, m=512, n=256, k=1_000_000) < 0.01
 
 
 def test_long_kernels_run_at_the_sustained_clock():
-    hot = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=3.0)
+    hot = Chip(units=4, clock_hz=1e9, byte_per_s=8.0, power=3.0)
     # 3 over a headroom of 2 is one half too much; at 2 ms half of it is felt.
     assert forms.sustained(MATMUL, hot, 2e-3) == pytest.approx(2.5e-3)
     assert forms.sustained(MATMUL, MACHINE, 2e-3) == 2e-3
-    cool = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, power=1.0)
+    cool = Chip(units=4, clock_hz=1e9, byte_per_s=8.0, power=1.0)
     assert forms.sustained(MATMUL, cool, 2e-3) == 2e-3
 
 
 def test_bytes_in_flight_limit_wide_memories():
     # 120 GB/s a unit: exactly half of the bandwidth is reached.
-    wide = Machine(units=10, clock_hz=1e9, byte_per_s=1.2e12)
+    wide = Chip(units=10, clock_hz=1e9, byte_per_s=1.2e12)
     assert wide.streaming(1.0) == pytest.approx(0.6e12)
 
 
@@ -251,7 +251,7 @@ def test_attention_splits_the_keys_of_few_tiles():
 
 
 def test_attention_reads_warm_bytes_faster():
-    cached = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=4e6)
+    cached = Chip(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=4e6)
     computed = attention()
     # As many bytes as the cache holds: 1 + 1/(1 + 1) = 1.5 times the bandwidth.
     streamed = 4e6 / (8.0 * 1.5)
@@ -335,7 +335,7 @@ def test_decode_attention_pads_to_blocks_of_as_many_values(head_dim, block):
 
 def test_decode_attention_is_no_faster_than_one_unit():
     # 84 GB/s a unit: one tile of 84 GB takes a second, whatever the bandwidth of the memory.
-    fast = Machine(units=4, clock_hz=1e9, byte_per_s=1e15)
+    fast = Chip(units=4, clock_hz=1e9, byte_per_s=1e15)
     tile = {"batch": 1, "kv_heads": 1, "heads": 4, "keys": 42e9}
     assert decode({**DECODE, "keys_split": 1e12}, machine=fast, **tile) == pytest.approx(1)
     # In four pieces, a quarter.
@@ -396,7 +396,7 @@ def test_decode_attention_of_libraries_with_a_kernel_for_lone_heads():
 def test_decode_attention_keeps_what_fits_the_cache():
     # 1,600 bytes in a cache of as many: 1 + 1/(1 + 1); in one of half: 1 + 1/(1 + 2⁶).
     for cache, faster in ((1600.0, 1.5), (800.0, 1 + 1 / 65), (0.0, 1.0)):
-        held = Machine(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=cache)
+        held = Chip(units=4, clock_hz=1e9, byte_per_s=8.0, cache_bytes=cache)
         assert decode({**DECODE, "warm": 1.0}, machine=held) == pytest.approx(200 / faster)
 
 
@@ -417,7 +417,7 @@ def test_collective_by_hand():
 
 sizes = st.integers(min_value=1, max_value=4096)
 H100 = {**MATMUL, "k_fill": 115.0, "wave": 0.4, "k_split": 1000.0, "operand": 2.0}
-BIG = Machine(units=132, clock_hz=1.83e9, byte_per_s=3.35e12, cache_bytes=5e7, power=1.0)
+BIG = Chip(units=132, clock_hz=1.83e9, byte_per_s=3.35e12, cache_bytes=5e7, power=1.0)
 
 
 @given(m=sizes, n=sizes, k=sizes, more=st.integers(min_value=1, max_value=4096))

@@ -13,7 +13,7 @@ from gambrel.analysis.estimate import Estimator
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.torchlib import (
     convolutions,
     products,
@@ -29,7 +29,7 @@ from gambrel.ops import OpView, cost
 from tests.analysis.estimate import views
 
 #: 100 units; 1 TB/s; 20 TFLOP/s, that is 10e12 lane cycles per second; 100 W.
-TOY = Machine(units=100, clock_hz=1e9, byte_per_s=1e12, vector_flop_per_s=20e12, tdp_w=100)
+TOY = Chip(units=100, clock_hz=1e9, byte_per_s=1e12, vector_flop_per_s=20e12, tdp_w=100)
 DEVICES = ("h100-sxm5-80gb", "a100-sxm4-80gb", "t4", "l4", "v100-sxm2-32gb", "mi210", "mi300x")
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from gambrel.analysis.estimate.forms import (
     IN_FLIGHT_BYTE_PER_S,
+    Chip,
     Constants,
-    Machine,
     ceil,
     overlap,
     sustained,
@@ -38,7 +38,7 @@ _USUAL_HEAD: Final = 128
 
 def attention(
     c: Constants,
-    machine: Machine,
+    machine: Chip,
     peak: float,
     *,
     pairs: Size,
@@ -97,7 +97,7 @@ def attention(
 
 def decode_attention(
     c: Constants,
-    machine: Machine,
+    machine: Chip,
     *,
     batch: Size,
     heads: Size,
@@ -171,7 +171,7 @@ def decode_attention(
 
 def latent_decode(
     c: Constants,
-    machine: Machine,
+    machine: Chip,
     peak: float,
     *,
     batch: Size,
@@ -229,7 +229,7 @@ def _wider(c: Constants, head_dim: Size) -> Size:
     return 1 + c["wide"] * maximum(0.0, head_dim / _USUAL_HEAD - 1)
 
 
-def _warmed(c: Constants, machine: Machine, traffic_bytes: Size) -> Size:
+def _warmed(c: Constants, machine: Chip, traffic_bytes: Size) -> Size:
     """How much faster bytes come that stayed in the last cache level since they were written."""
     if not machine.cache_bytes:
         return 1.0

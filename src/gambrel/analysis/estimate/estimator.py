@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gambrel import roofline
 from gambrel.analysis.estimate import probed, written
+from gambrel.analysis.estimate.chip import chip_of, half_peak
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
 from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.formula_input import FormulaInput, Predicted
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
-from gambrel.analysis.estimate.machine import half_peak, machine_of
 from gambrel.analysis.estimate.torchlib import rules as torch_rules
 from gambrel.analysis.measures import Estimate
 from gambrel.device.fastest import above_rated
@@ -113,12 +113,10 @@ class Estimator:
         self._framework = framework
         self._compiled = compiled
         self._kin = kin_of(roofs.device, self._calibration)
-        self._machine: Machine | None = None
+        self._machine: Chip | None = None
         self._missing: tuple[str, ...] = ()
         if self._kin is not None and roofs.memory_byte_per_s and not roofs.off_chip_only:
-            self._machine, self._missing = machine_of(
-                roofs.device, roofs.memory_byte_per_s, self._kin
-            )
+            self._machine, self._missing = chip_of(roofs.device, roofs.memory_byte_per_s, self._kin)
         self._chosen: dict[tuple[str, str], Chosen | None] = {}
         self._ranges: dict[tuple[int, str], list[tuple[float, float, str, str]]] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil, floor, overlap, sustained
+from gambrel.analysis.estimate.forms import Chip, Constants, ceil, floor, overlap, sustained
 from gambrel.ops.base import Size, minimum, where
 from gambrel.roofline import maximum
 
@@ -24,7 +24,7 @@ _ACCESS_BYTES: Final = 16
 
 def grouped_matmul(
     c: Constants,
-    machine: Machine,
+    machine: Chip,
     peak: float,
     *,
     rows: Size,
@@ -126,7 +126,7 @@ def _best(candidates: list[tuple[Size, Size]]) -> tuple[Size, Size]:
     return seconds, tiles
 
 
-def _kept(machine: Machine, moved: Size) -> Size:
+def _kept(machine: Chip, moved: Size) -> Size:
     """Share of the bytes between kernels that the last cache keeps."""
     return _exp(-moved / machine.cache_bytes) if machine.cache_bytes else 0.0
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.estimate import attention_forms, expert_forms, forms
-from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
 from gambrel.ops.base import Engine, Size, holds, minimum, product, total, where
@@ -77,7 +77,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return total(n for (engine, _), n in self.cost.work.items() if engine is Engine.VECTOR)
 
 
-Seconds: TypeAlias = Callable[[Constants, Machine, Task], Size]
+Seconds: TypeAlias = Callable[[Constants, Chip, Task], Size]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ def _convolution_scheme(view: OpView) -> str:
     return "bf16" if scheme.removesuffix(STORED) in {"int8", "fp8"} else scheme
 
 
-def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
+def _matmul(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
     width = width_bytes(view.operand_dtype(2))
@@ -199,7 +199,7 @@ def _matmul(c: Constants, machine: Machine, task: Task) -> Size:
     return seconds + forms.launch(c, machine) + once
 
 
-def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
+def _grouped(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     rows, n, k, experts = view.size("rows"), view.size("n"), view.size("k"), view.size("experts")
     tokens, top_k = view.size("tokens"), view.size("top_k")
@@ -229,7 +229,7 @@ def _grouped(c: Constants, machine: Machine, task: Task) -> Size:
     )
 
 
-def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
+def _convolution(c: Constants, machine: Chip, task: Task) -> Size:
     """As an implicit GEMM; few channels a group as well directly, on vector units."""
     view = task.view
     groups, kernel = view.size("groups", 1), product(view.size("kernel"))
@@ -258,7 +258,7 @@ def _convolution(c: Constants, machine: Machine, task: Task) -> Size:
     return where((groups > 1) & (maximum(inputs, outputs) < _NARROW), directly, seconds)
 
 
-def _attention(c: Constants, machine: Machine, task: Task) -> Size:
+def _attention(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
     queries, keys = view.size("q_len"), view.size("kv_len")
@@ -284,7 +284,7 @@ def _kv_width(view: OpView) -> float:
     return width_bytes(view.inputs[1].dtype if len(view.inputs) > 1 else view.dtype)
 
 
-def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
+def _decode_attention(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
     keys = view.size("kv_len")
@@ -303,7 +303,7 @@ def _decode_attention(c: Constants, machine: Machine, task: Task) -> Size:
     )
 
 
-def _latent_decode(c: Constants, machine: Machine, task: Task) -> Size:
+def _latent_decode(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     d, dv = view.size("head_dim"), view.size("v_head_dim", view.size("head_dim"))
     keys = view.size("kv_len")
@@ -319,7 +319,7 @@ def _latent_decode(c: Constants, machine: Machine, task: Task) -> Size:
     )
 
 
-def _stream(c: Constants, machine: Machine, task: Task) -> Size:
+def _stream(c: Constants, machine: Chip, task: Task) -> Size:
     seconds = forms.stream(
         c,
         machine,
@@ -332,7 +332,7 @@ def _stream(c: Constants, machine: Machine, task: Task) -> Size:
     return forms.overlap(seconds, task.matrix_flops / (task.matrix_peak * _INNER))
 
 
-def _collective(c: Constants, _machine: Machine, task: Task) -> Size:
+def _collective(c: Constants, _machine: Chip, task: Task) -> Size:
     view, devices = task.view, task.view.size("devices")
     nodes = view.size("nodes", 1)
     share = view.attrs.get("ring_share")

@@ -41,7 +41,7 @@ _BLACKWELL: Final = 3
 IN_FLIGHT_BYTE_PER_S: Final = 120e9
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
     """What the formulas know of a device.
 
     Attributes:
@@ -73,12 +73,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return share * self.byte_per_s / self.most
 
 
-def launch(c: Constants, machine: Machine) -> float:
+def launch(c: Constants, machine: Chip) -> float:
     """Seconds of an empty kernel."""
     return c["launch"] / machine.clock_hz
 
 
-def sustained(c: Constants, machine: Machine, seconds: Size) -> Size:
+def sustained(c: Constants, machine: Chip, seconds: Size) -> Size:
     """The time when long kernels run at the clock that the power limit sustains.
 
     The demand for power grows with peak · clock² (voltage follows the clock). Beyond ``headroom``
@@ -95,7 +95,7 @@ def overlap(a: Size, b: Size) -> Size:
 
 def matmul(
     c: Constants,
-    machine: Machine,
+    machine: Chip,
     peak: float,
     *,
     m: Size,
@@ -139,7 +139,7 @@ def matmul(
 
 
 def _tiled(
-    c: Constants, machine: Machine, peak: float, *, m: Size, n: Size, k: Size, b: Size, pace: float
+    c: Constants, machine: Chip, peak: float, *, m: Size, n: Size, k: Size, b: Size, pace: float
 ) -> Size:
     """Seconds of the output tiles of a product, with the tile that takes least."""
     best: Size = None
@@ -155,7 +155,7 @@ def _tiled(
     return best
 
 
-def _read_again(c: Constants, machine: Machine, *, m: Size, n: Size, k: Size) -> Size:
+def _read_again(c: Constants, machine: Chip, *, m: Size, n: Size, k: Size) -> Size:
     """Bytes of the left operand that come from memory more than once.
 
     Units walk down the rows of the result first, over as many columns as one wave covers. Rows that
@@ -184,7 +184,7 @@ def tile_by_rows(m: Size, library: float = 1) -> tuple[Size, Size]:
 
 
 def stream(
-    c: Constants, machine: Machine, vector_peak: float, *, traffic_bytes: Size, flops: Size
+    c: Constants, machine: Chip, vector_peak: float, *, traffic_bytes: Size, flops: Size
 ) -> Size:
     """Anything that reads, computes little, and writes."""
     computed = flops / (vector_peak * c["vector"]) if vector_peak else 0.0

@@ -9,7 +9,7 @@ import msgspec
 from gambrel import roofline
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.features import Rule, Task
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.ops.base import Size, minimum
 from gambrel.roofline import maximum
@@ -43,7 +43,7 @@ class FormulaInput(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: Rule
     chosen: Chosen
-    machine: Machine
+    machine: Chip
     task: Task
 
     @property

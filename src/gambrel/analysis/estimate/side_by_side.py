@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import Chosen
 from gambrel.ops.base import MixedError
@@ -42,7 +42,7 @@ class DeviceColumn(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 def side_by_side(
-    inputs: Sequence[FormulaInput], known: dict[tuple[int, ...], Machine] | None = None
+    inputs: Sequence[FormulaInput], known: dict[tuple[int, ...], Chip] | None = None
 ) -> FormulaInput:
     """What devices that take constants for the same formula ask it with, in columns.
 

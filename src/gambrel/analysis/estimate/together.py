@@ -17,7 +17,7 @@ from gambrel.analysis.estimate.batches import Batch, Batches
 from gambrel.analysis.estimate.constants import EDGES_S
 from gambrel.analysis.estimate.estimates import Estimates, Floats
 from gambrel.analysis.estimate.estimator import Estimator
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import LEVELS
 from gambrel.analysis.estimate.side_by_side import side_by_side
@@ -54,7 +54,7 @@ class Together:
         self._launches = np.ones_like(self._bounds) * np.array(launches, dtype=float)
         self._sources = np.full(self._bounds.shape, -1)
         self._source_of: dict[Any, int] = {}
-        self._machines: dict[tuple[int, ...], Machine] = {}
+        self._machines: dict[tuple[int, ...], Chip] = {}
         self._ranges: list[list[tuple[float, float, int, int]]] = []
         self._cautions: list[tuple[int, float]] = []
         self.found = Estimates(self._bounds)

@@ -26,10 +26,10 @@ from typing import Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.chip import chip_of
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, Set
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.kinship import choose, kin_of
-from gambrel.analysis.estimate.machine import machine_of
 from gambrel.device.lookup import find
 from gambrel.device.model import Device
 from gambrel.device.names import name_key
@@ -59,7 +59,7 @@ _FORM: Final = {"matmul": "matmul", "copy": "stream"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class TimedKernel:
     """One measurement.
 
     Attributes:
@@ -92,7 +92,7 @@ def device_name(path: Path) -> str:
     return first["device"]
 
 
-def read(path: Path, device: Device) -> tuple[Point, ...]:
+def read(path: Path, device: Device) -> tuple[TimedKernel, ...]:
     """Reads measurements of one device.
 
     Args:
@@ -106,9 +106,9 @@ def read(path: Path, device: Device) -> tuple[Point, ...]:
         return _points(path, csv.DictReader(lines, restkey="(more)", restval=""), device)
 
 
-def _points(path: Path, reader: csv.DictReader[str], device: Device) -> tuple[Point, ...]:
+def _points(path: Path, reader: csv.DictReader[str], device: Device) -> tuple[TimedKernel, ...]:
     unit = _header(path, header_of(path, reader))
-    points: list[Point] = []
+    points: list[TimedKernel] = []
     known: set[str] = set()
     draw = random.Random(0)  # the same sample of the same file
     for seen, row in enumerate(rows_of(path, reader)):
@@ -124,7 +124,9 @@ def _points(path: Path, reader: csv.DictReader[str], device: Device) -> tuple[Po
     return tuple(points)
 
 
-def fit(path: Path, points: Sequence[Point], device: Device, base: Calibration) -> tuple[Set, ...]:
+def fit(
+    path: Path, points: Sequence[TimedKernel], device: Device, base: Calibration
+) -> tuple[Set, ...]:
     """Constants for a device from measurements of it.
 
     Launch, compute and memory constants are fitted by op and number format; everything else is
@@ -140,7 +142,7 @@ def fit(path: Path, points: Sequence[Point], device: Device, base: Calibration) 
         FileFormatError: Too few points, or a time that cannot be right; with the row.
         DeviceError: The device lacks a roof that a point needs.
     """
-    groups: dict[tuple[str, str], list[Point]] = {}
+    groups: dict[tuple[str, str], list[TimedKernel]] = {}
     for point in points:
         groups.setdefault((point.op, "any" if point.op == "copy" else point.dtype), []).append(
             point
@@ -158,7 +160,11 @@ def fit(path: Path, points: Sequence[Point], device: Device, base: Calibration) 
 
 
 def _fit_group(
-    path: Path, key: tuple[str, str], points: Sequence[Point], device: Device, base: Calibration
+    path: Path,
+    key: tuple[str, str],
+    points: Sequence[TimedKernel],
+    device: Device,
+    base: Calibration,
 ) -> Set:
     op, dtype = key
     kin = kin_of(device, base)
@@ -167,7 +173,7 @@ def _fit_group(
         raise DeviceError(
             f"{device.id} has no known memory bandwidth; nothing to calibrate against."
         )
-    machine, _ = machine_of(device, memory.byte_per_s, kin)
+    machine, _ = chip_of(device, memory.byte_per_s, kin)
     chosen = choose(_FORM[op], dtype, device, kin, base, "any")
     if chosen is None:
         raise DeviceError(f"no constants to start from for {op} in {dtype}.")
@@ -197,7 +203,7 @@ def _fit_group(
 _Predict = Callable[[Mapping[str, float]], tuple[float, float]]
 
 
-def _predictor(point: Point, machine: Machine, device: Device) -> _Predict:
+def _predictor(point: TimedKernel, machine: Chip, device: Device) -> _Predict:
     s = point.sizes
     if point.op == "copy":
         bound = roofline.seconds(s["bytes"], machine.byte_per_s)
@@ -224,7 +230,7 @@ def _predictor(point: Point, machine: Machine, device: Device) -> _Predict:
     return matmul
 
 
-def _check_plausible(path: Path, point: Point, bound: float, expected: float) -> None:
+def _check_plausible(path: Path, point: TimedKernel, bound: float, expected: float) -> None:
     where = f"{path}, row {point.row}"
     if point.seconds * BELOW < bound:
         raise FileFormatError(
@@ -242,7 +248,7 @@ def _minimize(
     start: Mapping[str, float],
     names: Sequence[str],
     predict: Sequence[_Predict],
-    points: Sequence[Point],
+    points: Sequence[TimedKernel],
 ) -> dict[str, float]:
     """Coordinate search on logarithms: halve the step when no constant improves.
 
@@ -338,7 +344,7 @@ def _same_device(where: str, name: str, device: Device) -> None:
         )
 
 
-def _point(where: str, line: int, row: Mapping[str, str], unit: float) -> Point:
+def _point(where: str, line: int, row: Mapping[str, str], unit: float) -> TimedKernel:
     op = row["op"]
     if op not in _SIZES:
         raise FileFormatError(f"{where}: op {op!r} is unknown; use {' or '.join(_SIZES)}.")
@@ -347,7 +353,7 @@ def _point(where: str, line: int, row: Mapping[str, str], unit: float) -> Point:
     except GambrelError as error:
         raise FileFormatError(f"{where}: {error}") from None
     column = next(name for name in UNITS if name in row)
-    return Point(
+    return TimedKernel(
         row=line,
         op=op,
         dtype=dtype,

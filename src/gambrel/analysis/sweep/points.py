@@ -24,7 +24,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.analysis.scopes import one_flop, totals
 from gambrel.analysis.settings import Resolved, Settings, resolved
 from gambrel.analysis.sweep.record import unknown_numbers
-from gambrel.analysis.workbench import Answer, Machine, Workbench, answered, evaluated
+from gambrel.analysis.workbench import Machine, MachineTimes, Workbench, answered, evaluated
 from gambrel.engine.tables import PointTable, Words, joined, repeated, take
 from gambrel.ops import Conventions, Cost
 from gambrel.ops.base import Engine, MixedError
@@ -272,7 +272,9 @@ def _one_by_one(points: SizedPoints, machine: Machine, settings: Settings) -> Po
     }
 
 
-def _row(found: Answer, machine: Machine) -> tuple[float, float, float, float, int, float, float]:
+def _row(
+    found: MachineTimes, machine: Machine
+) -> tuple[float, float, float, float, int, float, float]:
     table, total = found.table, found.expected.total
     bound = _bounds(found.held.total_busy, 1, known=not hides_a_roof(table, machine.roofs))
     whole = totals(table, found.held, found.expected, machine.roofs)

@@ -20,7 +20,7 @@ from typing import Final
 from gambrel import roofline
 from gambrel.analysis.estimate.engine_forms import STEP_BYTES, one_tile
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
+from gambrel.analysis.estimate.forms import Chip, Constants, ceil
 from gambrel.analysis.estimate.torchlib.lanes import has_winograd, on_lanes
 from gambrel.analysis.estimate.torchlib.products import sustained
 from gambrel.analysis.estimate.torchlib.streams import streamed
@@ -41,7 +41,7 @@ _TILE: Final = 64
 _FEW: Final = 4
 
 
-def convolution(c: Constants, machine: Machine, task: Task) -> Size:
+def convolution(c: Constants, machine: Chip, task: Task) -> Size:
     """The kernel, its layout passes and its bias; a gradient is a convolution for each factor."""
     view = task.view
     if _is_depthwise(view):
@@ -54,12 +54,12 @@ def convolution(c: Constants, machine: Machine, task: Task) -> Size:
     return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
 
 
-def _on_lanes(c: Constants, machine: Machine, task: Task) -> bool:
+def _on_lanes(c: Constants, machine: Chip, task: Task) -> bool:
     """GeForce's matrix units are no faster in TF32 than its vector units are in fp32."""
     return task.matrix_peak <= machine.vector_flop_per_s and "fill" in c
 
 
-def least_share(c: Constants, machine: Machine, task: Task) -> float:
+def least_share(c: Constants, machine: Chip, task: Task) -> float:
     """Of the multiplications that are counted, those that Winograd's algorithm needs."""
     view = task.view
     if _is_depthwise(view) or not _on_lanes(c, machine, task) or not has_winograd(view):
@@ -92,14 +92,14 @@ def _is_depthwise(view: OpView) -> bool:
     return plain and holds((groups == channels) & (channels > 1))
 
 
-def _depthwise(c: Constants, machine: Machine, task: Task) -> Size:
+def _depthwise(c: Constants, machine: Chip, task: Task) -> Size:
     view = task.view
     outputs = view.size("batch") * view.size("out_channels") * product(view.size("spatial"))
     cycles = outputs * _passes(task) * (c["start"] + c["tap"] * product(view.size("kernel")))
     return windowed(machine, task, cycles, c["memory"])
 
 
-def _bias(c: Constants, machine: Machine, task: Task) -> Size:
+def _bias(c: Constants, machine: Chip, task: Task) -> Size:
     """Eager mode adds it in a pass over the output; compilers do it in the next kernel."""
     view = task.view
     if task.compiled or not view.attrs.get("bias") or view.kind != "convolution":
@@ -108,7 +108,7 @@ def _bias(c: Constants, machine: Machine, task: Task) -> Size:
     return maximum(seconds, c["base_s"])
 
 
-def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
+def _implicit(c: Constants, machine: Chip, task: Task) -> Size:
     """On the matrix engine, or on the lanes where the library does not use the engine."""
     view = task.view
     x, y = _images(task)
@@ -132,7 +132,7 @@ def _implicit(c: Constants, machine: Machine, task: Task) -> Size:
     return where(groups > 1, grouped, found)
 
 
-def _half(c: Constants, machine: Machine, task: Task) -> Size:
+def _half(c: Constants, machine: Chip, task: Task) -> Size:
     """In 16 bits: products and traffic that overlap imperfectly, then the layout passes."""
     view = task.view
     x, y = _images(task)
@@ -161,7 +161,7 @@ def _filled(outputs: Size, inputs: Size, view: OpView) -> Size:
     return minimum(1.0, outputs / _TILE) * minimum(1.0, inputs * taps / _TILE)
 
 
-def _walk(c: Constants, machine: Machine, task: Task) -> Size:
+def _walk(c: Constants, machine: Chip, task: Task) -> Size:
     """The least of a kernel: its start, and one tile along the reduction."""
     view = task.view
     taps, width = product(view.size("kernel")), width_bytes(view.operand_dtype(2))
@@ -209,14 +209,14 @@ def _is_pointwise(view: OpView) -> bool:
     return alike and all(holds(a == b) for a, b in zip(given, made, strict=True))
 
 
-def _turned(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
+def _turned(c: Constants, machine: Chip, task: Task, x: Size, y: Size) -> Size:
     """As `_relaid`; a pointwise convolution turns nothing, its gradients do."""
     if task.view.kind == "convolution" and _is_pointwise(task.view):
         return 0.0
     return _relaid(c, machine, task, x, y)
 
 
-def _relaid(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
+def _relaid(c: Constants, machine: Chip, task: Task, x: Size, y: Size) -> Size:
     """The passes that put channels last and back; compiled 2-d models only turn their input."""
     if task.view.attrs.get("channels_last"):
         return 0.0

@@ -20,7 +20,7 @@ import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
+from gambrel.analysis.estimate.forms import Chip, Constants, ceil
 from gambrel.analysis.estimate.torchlib.products import throttled
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.ops import OpView
@@ -62,7 +62,7 @@ class _Sizes(msgspec.Struct, frozen=True, kw_only=True):
         return self.groups * self.inputs * self.outputs
 
 
-def on_lanes(c: Constants, machine: Machine, task: Task, x: Size, y: Size) -> Size:
+def on_lanes(c: Constants, machine: Chip, task: Task, x: Size, y: Size) -> Size:
     """The fastest algorithm and its start.
 
     Args:
@@ -111,9 +111,7 @@ def _sizes(view: OpView, x: Size, y: Size) -> _Sizes:
     )
 
 
-def _implicit(
-    c: Constants, machine: Machine, traffic_bytes: Size, s: _Sizes, blocks: _Blocks
-) -> Size:
+def _implicit(c: Constants, machine: Chip, traffic_bytes: Size, s: _Sizes, blocks: _Blocks) -> Size:
     positions = ceil(s.images * s.height * s.width / 128) * s.groups
     steps = s.inputs * s.taps + c["fill"]
     best: Size = None
@@ -125,7 +123,7 @@ def _implicit(
     return _beside(best, streamed(machine, traffic_bytes, c["operands"]))
 
 
-def _fused(c: Constants, machine: Machine, s: _Sizes, blocks: _Blocks) -> Size:
+def _fused(c: Constants, machine: Chip, s: _Sizes, blocks: _Blocks) -> Size:
     regions: Size = None
     for images, height, width in (_REGION, *(_SMALL_REGIONS if c["small_regions"] else ())):
         count = ceil(s.images / images) * ceil(s.height / height) * ceil(s.width / width)
@@ -138,7 +136,7 @@ def _fused(c: Constants, machine: Machine, s: _Sizes, blocks: _Blocks) -> Size:
     return _beside(seconds, streamed(machine, memory, c["operands"])) + weights
 
 
-def _unfused(c: Constants, machine: Machine, s: _Sizes, blocks: _Blocks) -> Size:
+def _unfused(c: Constants, machine: Chip, s: _Sizes, blocks: _Blocks) -> Size:
     tiles = s.images * ceil(s.height / 4) * ceil(s.width / 4)
     best: Size = None
     for rows, columns in _TILES:

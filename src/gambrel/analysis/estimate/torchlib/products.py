@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil, floor
+from gambrel.analysis.estimate.forms import Chip, Constants, ceil, floor
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.dtypes import width_bytes
 from gambrel.ops.base import Size, minimum, where
@@ -80,7 +80,7 @@ _TILES: Final = tuple(
 )
 
 
-def _maxwell(machine: Machine) -> tuple[_Tile, ...]:
+def _maxwell(machine: Chip) -> tuple[_Tile, ...]:
     """Tiles of Maxwell and Pascal, all of 4,096 outputs.
 
     The first and the last have 256 threads, 64 x 64 has 64, so that a unit holds twice as many of
@@ -96,7 +96,7 @@ def _maxwell(machine: Machine) -> tuple[_Tile, ...]:
     )
 
 
-def sustained(c: Constants, machine: Machine, peak: Size) -> Size:
+def sustained(c: Constants, machine: Chip, peak: Size) -> Size:
     """FLOP/s that the cooling sustains, at most the peak."""
     joule = c["energy_j"]
     if not machine.tdp_w or not joule:
@@ -104,7 +104,7 @@ def sustained(c: Constants, machine: Machine, peak: Size) -> Size:
     return minimum(peak, roofline.rate((1 - _NOT_CORES) * machine.tdp_w, joule))
 
 
-def matmul(c: Constants, machine: Machine, task: Task) -> Size:
+def matmul(c: Constants, machine: Chip, task: Task) -> Size:
     """By the form that the constants are for; a product with one row or column is a stream."""
     view = task.view
     b, m, n, k = view.size("b", 1), view.size("m"), view.size("n"), view.size("k")
@@ -122,7 +122,7 @@ def matmul(c: Constants, machine: Machine, task: Task) -> Size:
 
 
 def _laddered(
-    c: Constants, machine: Machine, task: Task, rate: float, b: Size, m: Size, n: Size, k: Size
+    c: Constants, machine: Chip, task: Task, rate: float, b: Size, m: Size, n: Size, k: Size
 ) -> Size:
     """The first tile with enough blocks; for a batch the one tile that the library takes."""
     unit = roofline.ratio(rate, machine.units)
@@ -146,7 +146,7 @@ def _laddered(
 
 
 def _tiled(
-    c: Constants, machine: Machine, task: Task, peak: float, b: Size, m: Size, n: Size, k: Size
+    c: Constants, machine: Chip, task: Task, peak: float, b: Size, m: Size, n: Size, k: Size
 ) -> Size:
     """The tile that the library takes, at the clock that a kernel of that length runs at."""
     unit = roofline.ratio(peak * c["compute"], machine.units)
@@ -173,7 +173,7 @@ def _tiled(
     return c["start_s"] + best
 
 
-def _pieces(c: Constants, machine: Machine, tile: _Tile, blocks: Size, k: Size) -> Size:
+def _pieces(c: Constants, machine: Chip, tile: _Tile, blocks: Size, k: Size) -> Size:
     """Into how many pieces the library cuts the sums of a product with few blocks."""
     if not c["splits"]:
         return 1.0
@@ -185,7 +185,7 @@ def _pieces(c: Constants, machine: Machine, tile: _Tile, blocks: Size, k: Size) 
     return maximum(1.0, minimum(wanted, floor(k / c["k_split"])))
 
 
-def _choices(c: Constants, machine: Machine) -> tuple[_Tile, ...]:
+def _choices(c: Constants, machine: Chip) -> tuple[_Tile, ...]:
     """The tiles that the library has."""
     if c["rows"] and c["columns"]:
         return (_tile(c["rows"], c["columns"]),)
@@ -193,7 +193,7 @@ def _choices(c: Constants, machine: Machine) -> tuple[_Tile, ...]:
 
 
 def _moving(
-    c: Constants, machine: Machine, task: Task, tile: _Tile, pieces: Size,
+    c: Constants, machine: Chip, task: Task, tile: _Tile, pieces: Size,
     b: Size, m: Size, n: Size, k: Size,
 ) -> Size:  # fmt: skip
     """Operands and results through memory.
@@ -218,7 +218,7 @@ def _moving(
 
 
 def _strided(
-    c: Constants, machine: Machine, task: Task, filled: Size, m: Size, n: Size, k: Size
+    c: Constants, machine: Chip, task: Task, filled: Size, m: Size, n: Size, k: Size
 ) -> Size:
     """How much longer the operands take where their rows lie far apart in memory.
 
@@ -250,7 +250,7 @@ def _strided(
     return slower
 
 
-def throttled(c: Constants, machine: Machine, rate: float, seconds: Size) -> Size:
+def throttled(c: Constants, machine: Chip, rate: float, seconds: Size) -> Size:
     """How much longer a kernel takes at the clock that the cooling sustains when it is long.
 
     Args:

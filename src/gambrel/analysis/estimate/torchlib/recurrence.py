@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.ops.base import Size, distinct_bytes, product
 from gambrel.roofline import maximum
 
 
-def step(c: Constants, machine: Machine, task: Task) -> Size:
+def step(c: Constants, machine: Chip, task: Task) -> Size:
     """Seconds of a time step of one layer, all directions.
 
     A step is a small matrix multiplication and the cell's arithmetic, each waiting for the one
@@ -26,7 +26,7 @@ def step(c: Constants, machine: Machine, task: Task) -> Size:
     return maximum(maximum(directions * c["step_s"], read), worked)
 
 
-def recurrent(c: Constants, machine: Machine, task: Task) -> Size:
+def recurrent(c: Constants, machine: Chip, task: Task) -> Size:
     """All steps."""
     view = task.view
     return step(c, machine, task) * product((view.size("seq"), view.size("layers", 1)))

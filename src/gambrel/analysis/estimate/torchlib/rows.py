@@ -12,7 +12,7 @@ from typing import Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine, ceil
+from gambrel.analysis.estimate.forms import Chip, Constants, ceil
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.ops.base import Size, distinct_bytes, holds, minimum, product, where
 from gambrel.roofline import maximum
@@ -26,7 +26,7 @@ _ENOUGH_PER_UNIT: Final = 64
 _KEPT_ROW_BYTES: Final = 64e3
 
 
-def normalization(c: Constants, machine: Machine, task: Task) -> Size:
+def normalization(c: Constants, machine: Chip, task: Task) -> Size:
     """By function: passes over the data, and the limit of one block per row."""
     view = task.view
     x = distinct_bytes(view.inputs[:1])
@@ -48,7 +48,7 @@ def normalization(c: Constants, machine: Machine, task: Task) -> Size:
     return seconds if function == "group_norm" else c["start_s"] + seconds
 
 
-def normalization_backward(c: Constants, machine: Machine, task: Task) -> Size:
+def normalization_backward(c: Constants, machine: Chip, task: Task) -> Size:
     """The gradients of scale and shift need a pass of their own over input and gradient."""
     passes = 2 * distinct_bytes(task.view.inputs[:1])
     batch = task.view.attrs.get("function") == "batch_norm"
@@ -57,7 +57,7 @@ def normalization_backward(c: Constants, machine: Machine, task: Task) -> Size:
     return apply + streamed(machine, passes, c["statistics" if batch else "apply"])
 
 
-def _row_chain(c: Constants, machine: Machine, length: Size, rows: Size) -> Size:
+def _row_chain(c: Constants, machine: Chip, length: Size, rows: Size) -> Size:
     """A block reads its row twice, 512 values per memory round trip."""
     trips = 2 * ceil(length / _BLOCK_VALUES)
     full = minimum(rows, _BLOCKS_PER_UNIT * machine.units)
@@ -66,13 +66,13 @@ def _row_chain(c: Constants, machine: Machine, length: Size, rows: Size) -> Size
     return maximum(chain, c["row_s"] * rows / machine.units)
 
 
-def _compiled(c: Constants, machine: Machine, task: Task, x: Size, row_bytes: Size) -> Size:
+def _compiled(c: Constants, machine: Chip, task: Task, x: Size, row_bytes: Size) -> Size:
     """The fused kernel's bytes; a row that does not stay on chip is read a second time."""
     again = where(row_bytes > _KEPT_ROW_BYTES, 1.0, 0.0) * minimum(x, task.traffic_bytes)
     return streamed(machine, task.traffic_bytes + again, c["compiled"])
 
 
-def softmax(c: Constants, machine: Machine, task: Task) -> Size:
+def softmax(c: Constants, machine: Chip, task: Task) -> Size:
     """Two passes where a row fits on chip, else maximum, sum and result read it one by one."""
     view = task.view
     x = distinct_bytes(view.inputs[:1])

@@ -11,7 +11,7 @@ from typing import Final
 
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.ops import OpView
 from gambrel.ops.base import Size, distinct_bytes, holds, product
 from gambrel.roofline import maximum
@@ -27,19 +27,19 @@ _LOSS_EXTRA: Final = 2
 _POWERS: Final = frozenset({"pow"})
 
 
-def streamed(machine: Machine, nbytes: Size, share: float) -> Size:
+def streamed(machine: Chip, nbytes: Size, share: float) -> Size:
     """Seconds of a pass over memory at a share of its bandwidth."""
     return roofline.seconds(nbytes, share * machine.byte_per_s)
 
 
-def computed(machine: Machine, lane_cycles: Size) -> Size:
+def computed(machine: Chip, lane_cycles: Size) -> Size:
     """Seconds of work that keeps the vector lanes busy: one FMA per lane and cycle."""
     if not machine.vector_flop_per_s:
         return 0.0
     return roofline.seconds(2 * lane_cycles, machine.vector_flop_per_s)
 
 
-def elementwise(c: Constants, machine: Machine, task: Task) -> Size:
+def elementwise(c: Constants, machine: Chip, task: Task) -> Size:
     """Inputs once and outputs once; operands that are broadcast cost address arithmetic.
 
     Eager ``masked_fill`` copies its input and then fills the copy in place: a pass more.
@@ -76,7 +76,7 @@ def _differs(given: tuple[Size, ...], shape: tuple[Size, ...]) -> bool:
     return any(holds(a != b) for a, b in zip(given, shape, strict=True))
 
 
-def reduction(c: Constants, machine: Machine, task: Task) -> Size:
+def reduction(c: Constants, machine: Chip, task: Task) -> Size:
     """One pass; `logsumexp` is made of four kernels."""
     view = task.view
     function = view.attrs.get("function")
@@ -88,7 +88,7 @@ def reduction(c: Constants, machine: Machine, task: Task) -> Size:
     return streamed(machine, task.traffic_bytes, c["indexed" if function in _INDEXED else "plain"])
 
 
-def loss(c: Constants, machine: Machine, task: Task) -> Size:
+def loss(c: Constants, machine: Chip, task: Task) -> Size:
     """The element losses pass through memory before they are summed."""
     if task.compiled:
         return streamed(machine, task.traffic_bytes, c["compiled"])
@@ -96,12 +96,12 @@ def loss(c: Constants, machine: Machine, task: Task) -> Size:
     return streamed(machine, task.traffic_bytes + extra, c["plain"])
 
 
-def scan(c: Constants, machine: Machine, task: Task) -> Size:
+def scan(c: Constants, machine: Chip, task: Task) -> Size:
     """Read and write, with a dependence between the blocks of a row."""
     return streamed(machine, task.traffic_bytes, c["scan"])
 
 
-def copy(c: Constants, machine: Machine, task: Task) -> Size:
+def copy(c: Constants, machine: Chip, task: Task) -> Size:
     """Concatenations, transposing clones and gathers."""
     if task.compiled:
         return streamed(machine, task.traffic_bytes, c["compiled"])

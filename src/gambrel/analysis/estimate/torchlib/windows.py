@@ -7,14 +7,14 @@ time: the two H100 cards differ in them as their lanes do (1.31), not as their b
 from __future__ import annotations
 
 from gambrel.analysis.estimate.features import Task
-from gambrel.analysis.estimate.forms import Constants, Machine
+from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.analysis.estimate.torchlib.streams import computed, streamed
 from gambrel.ops import OpView
 from gambrel.ops.base import Size, product
 from gambrel.roofline import maximum
 
 
-def pooling(c: Constants, machine: Machine, task: Task) -> Size:
+def pooling(c: Constants, machine: Chip, task: Task) -> Size:
     """Lane cycles per output value and tap, or the traffic."""
     view = task.view
     taps = view.size("window", 1)
@@ -33,7 +33,7 @@ def _is_written(view: OpView) -> bool:
     return shape_of(view) is Shape.POINTWISE and len(view.outputs[0].shape) < 5
 
 
-def windowed(machine: Machine, task: Task, lane_cycles: Size, share: float) -> Size:
+def windowed(machine: Chip, task: Task, lane_cycles: Size, share: float) -> Size:
     """The slower of the lanes and the memory."""
     return maximum(
         streamed(machine, task.traffic_bytes, share),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from gambrel.analysis.estimate.constants import Kin
-from gambrel.analysis.estimate.forms import Machine
+from gambrel.analysis.estimate.forms import Chip
 from gambrel.device.model import Device
 from gambrel.device.roofs import resolve
 
-#: peak · clock² / TDP of the H100 SXM, FLOP·Hz²/(s·W): the unit of `Machine.power`.
+#: peak · clock² / TDP of the H100 SXM, FLOP·Hz²/(s·W): the unit of `Chip.power`.
 _REFERENCE_POWER: Final = 989.4e12 * 1.83e9**2 / 700
 #: Units of a device whose own are not like those measured: of the order of current GPUs.
 _USUAL_UNITS: Final = 120.0
@@ -17,7 +17,7 @@ _USUAL_UNITS: Final = 120.0
 _CACHES: Final = ("LLC", "L2")
 
 
-def machine_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Machine, tuple[str, ...]]:
+def chip_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Chip, tuple[str, ...]]:
     """What the formulas need, and the names of what had to be assumed.
 
     Args:
@@ -30,7 +30,7 @@ def machine_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Machine, tu
     count = units.value if units and alike else kin.units or _USUAL_UNITS
     hz = clock.value if clock and alike else kin.clock_hz
     missing = [name for name, fact in (("number of units", units), ("clock", clock)) if not fact]
-    machine = Machine(
+    machine = Chip(
         units=count,
         clock_hz=hz,
         byte_per_s=byte_per_s,
