@@ -109,7 +109,7 @@ def refit_ops(truth: Path, files: list[str], *, writes: bool) -> None:
 def own_error(s: dict[str, Any]) -> float:
     """On the kernels that the constants describe."""
     found = s["held_out"]
-    return float(found["by_framework"].get(s["describes"], found["mape"]))
+    return float(found.get("by_framework", {}).get(s["describes"], found["mape"]))
 
 
 def cited() -> list[dict[str, Any]]:
@@ -424,7 +424,7 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
     lines = []
     for s in sets:
         h = s["held_out"]
-        stacks = " ".join(f"{k} {v:.1%}" for k, v in h["by_framework"].items())
+        stacks = " ".join(f"{k} {v:.1%}" for k, v in h.get("by_framework", {}).items())
         lines.append(
             f"{s['framework']:<7} {s['describes']:<7} {s['form']:<18} "
             f"{s['formats'][0]:<9} {s['device']:<16} "

@@ -25,6 +25,8 @@ TORCH_DEVICES = {
     "p4-8gb",
     "mi100",
     "mi210",
+    "rx-6800",  # whole models
+    "rx-7900-xtx",
     "rtx-3090",  # whole models in 16 bits
     "rtx-4090",
     "rtx-5090",
@@ -63,7 +65,7 @@ def test_sets_are_complete(s):
     assert s.points >= 10 or s.confidence == "medium"
     assert s.held_out.points == s.points or s.held_out.points >= 10
     assert s.held_out.by_framework.get(s.describes, s.held_out.mape) <= 0.35
-    assert s.held_out.by_framework
+    assert len(s.held_out.by_framework) != 1  # one alone is the mean
 
 
 def test_no_two_sets_answer_one_question():
@@ -103,7 +105,8 @@ def test_high_confidence_was_shown_on_rows_left_out():
 
 def test_no_amd_device_borrows_from_nvidia():
     measured = {s.device for s in SETS}
-    nvidia = {d for d in measured if not d.startswith("mi")}
+    nvidia = {d for d in measured if catalog.load(d).vendor == "NVIDIA"}
+    assert len(nvidia) >= 10
     for device in catalog.list_devices():
         kin = kin_of(device, packaged())
         if device.vendor == "AMD" and kin is not None:

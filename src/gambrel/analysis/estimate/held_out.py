@@ -14,7 +14,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
         median: Median of the same.
         inside: Share of the measured times inside the range.
         width: Median of high / low above 20 µs; None without such points.
-        by_framework: MAPE of each framework.
+        by_framework: MAPE of each framework; empty where there is one.
         inside_by_bin: The share inside of each bin of predicted times whose range is narrow; None
             for bins of few measurements, empty where none is too small or it was not kept.
     """
@@ -24,5 +24,5 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     inside: float
     width: float | None
-    by_framework: dict[str, float]
+    by_framework: dict[str, float] = {}
     inside_by_bin: tuple[float | None, ...] = ()

@@ -138,6 +138,8 @@ def _half(c: Constants, machine: Chip, task: Task) -> Size:
     x, y = _images(task)
     groups, inputs = view.size("groups", 1), view.size("in_channels")
     share = where(groups > 1, c["half_grouped"], where(inputs <= _FEW, c["few"], c["half"]))
+    if "half_3x3" in c and has_winograd(view):
+        share = share * c["half_3x3"]
     if len(view.size("kernel")) > 2:
         share = share * c["engine_3d"]
     if view.attrs.get("transposed"):
