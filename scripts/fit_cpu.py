@@ -115,7 +115,8 @@ def main() -> None:
     ]
     if "--write" in sys.argv:
         content = constants_file.read()
-        kept = [s for s in content["shares"] if s["runtime"] not in {**WHY, **BOARDS}]
+        own = {**WHY, **BOARDS}
+        kept = [s for s in content["shares"] if s["runtime"] not in own or "apple" in s["match"]]
         # The first that matches a device counts.
         content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] == ["cpu"])
         constants_file.write(content)

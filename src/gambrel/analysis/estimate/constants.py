@@ -124,6 +124,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
             that publish no vector peak; 0 where unpacking never decides.
         attention: Share of the bandwidth in attention; None: as elsewhere.
         attention_compute: Share of the peak in attention; None: as elsewhere.
+        convolution: Share of the peak in convolutions; None: as elsewhere.
         link: Share of the rate of the link in a collective.
         exchange_s: Start of a collective; None: as of any op.
         step_s: Fixed time of a run, in which the host starts it and takes its results.
@@ -149,6 +150,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     lanes_per_byte: float = 0.0
     attention: float | None = None
     attention_compute: float | None = None
+    convolution: float | None = None
     link: float = 1.0
     exchange_s: float | None = None
     step_s: float = 0.0

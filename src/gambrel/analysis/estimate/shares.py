@@ -43,6 +43,8 @@ _WHOLE: Final = 16
 _WEIGHT: Final = "weight"
 _ATTENTION: Final = "attention"
 _COLLECTIVE: Final = "collective"
+#: And its gradients.
+_CONVOLUTION: Final = "convolution"
 #: What a prediction rests on: its start, range, confidence and reason.
 Basis: TypeAlias = Shares | Cycles | LanguageBasis
 #: FLOP per byte below which the memory decides: the ridge points of processors and Apple GPUs lie
@@ -182,6 +184,8 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
     compute = shares.compute if stored is None else shares.compute_stored
     if view.kind == _ATTENTION:
         memory, compute = shares.attention or memory, shares.attention_compute or compute
+    elif view.kind.startswith(_CONVOLUTION):
+        compute = shares.convolution or compute
     slowest: Size = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
     if view.kind == _COLLECTIVE and roofs.link_byte_per_s:
         rate = shares.link * roofs.link_byte_per_s
