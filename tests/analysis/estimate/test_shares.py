@@ -83,7 +83,24 @@ def test_no_expected_time_is_below_the_limits(config, device, precision):
 
 
 def test_other_runtimes_borrow_nothing(config):
-    assert decode(config, "m2-ultra", "fp16", runtime="pytorch").expected_time_s is None
+    assert decode(config, "m2-ultra", "fp16", runtime="torch-compile").expected_time_s is None
+    assert decode(config, "arc-b580", "fp16", runtime="pytorch").expected_time_s is None
+
+
+def test_pytorch_on_apple_has_a_share_of_its_own_in_convolutions():
+    own = next(s for s in packaged().shares if (s.runtime, s.match) == ("pytorch", ("apple",)))
+    assert own.convolution is not None
+    assert own.convolution < own.compute
+    product = gambrel.analyze("matmul:m=4096,n=4096,k=4096", "m3-max", runtime="pytorch")
+    seconds = 2 * 4096**3 / (own.compute * 14.2e12)
+    assert product.expected_time_s.value == pytest.approx(own.start_s + seconds)
+    assert product.expected_time_s.confidence == "low"
+    image = gambrel.analyze(
+        "conv:n=8,h=64,w=64,c=512,k=512,kernel=3,pad=1", "m3-max", runtime="pytorch"
+    )
+    flops = 2 * 8 * 64**2 * 512**2 * 9
+    seconds = flops / (own.convolution * 14.2e12)
+    assert image.expected_time_s.value == pytest.approx(own.start_s + seconds, rel=0.03)
 
 
 def test_mixtures_that_quantizers_write_lie_between_their_parts(config):
