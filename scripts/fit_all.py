@@ -37,7 +37,7 @@ def main() -> int:
         ("fit_language.py",),
         ("fit_accelerators.py",),
         ("fit_cpu.py",),
-        ("fit_apple.py",),
+        ("fit_few.py",),
         ("fit_cores.py", str(options.folder)),
     )
     begin = time.monotonic()

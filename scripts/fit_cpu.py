@@ -115,8 +115,8 @@ def main() -> None:
     ]
     if "--write" in sys.argv:
         content = constants_file.read()
-        own = {**WHY, **BOARDS}
-        kept = [s for s in content["shares"] if s["runtime"] not in own or "apple" in s["match"]]
+        own = {(s["runtime"], tuple(s["match"])) for s in fitted}
+        kept = [s for s in content["shares"] if (s["runtime"], tuple(s["match"])) not in own]
         # The first that matches a device counts.
         content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] == ["cpu"])
         constants_file.write(content)
