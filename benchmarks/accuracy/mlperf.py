@@ -90,7 +90,7 @@ def _name(model: str) -> str:
 
 def run(row: Row, expected: float, ends: Ends) -> Run:
     """A row beside its times."""
-    sol, roofline = _limits(row)
+    sol, roofline, proven = _limits(row)
     low, high = ends(row.precision)
     return Run(
         name=" ".join(map(str, (row.model, row.scenario, row.device, row.version, row.batches))),
@@ -100,12 +100,13 @@ def run(row: Row, expected: float, ends: Ends) -> Run:
         high=expected * high,
         roofline=roofline,
         sol=sol,
+        proven=proven,
     )
 
 
 @cache
-def _limits(row: Row) -> tuple[float | None, float | None]:
-    """Speed of light and roofline of a sample (Offline) or of a query, at the best batch."""
+def _limits(row: Row) -> tuple[float | None, float | None, bool]:
+    """Speed of light and roofline of a sample (Offline) or a query, and what the first proves."""
     settings = Settings(precision=row.precision, runtime=row.runtime)
     machine = Machine(load(row.device), settings)
     sols, rooflines = [], []
@@ -116,4 +117,4 @@ def _limits(row: Row) -> tuple[float | None, float | None]:
             sols.append(found.sol_time_s / samples)
         if found.held.time_s is not None:
             rooflines.append(found.held.time_s / samples)
-    return min(sols, default=None), min(rooflines, default=None)
+    return min(sols, default=None), min(rooflines, default=None), machine.limits.proves

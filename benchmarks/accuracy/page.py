@@ -39,6 +39,7 @@ COLUMNS = (
 def store(scores: dict[str, Sequence[Score]]) -> None:
     """Keeps the scores of the modules that ran, and writes the page from all."""
     kept = json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {}
+    kept = {n: one for n, one in kept.items() if Path(__file__).with_name(f"{n}.py").is_file()}
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     for name, own in scores.items():
         kept[name] = {"date": date, "lines": summary(own)}
@@ -80,7 +81,8 @@ def page(kept: dict[str, Any]) -> str:
     table = "\n".join([_row(COLUMNS), _row(["---"] * len(COLUMNS)), *(_row(row) for row in cells)])
     dates = ", ".join(f"{name} {one['date']}" for name, one in kept.items())
     below = sum(line["below_sol"] for line in lines)
-    faster = f"{below or 'No'} row{'s are' if below > 1 else ' is'} faster than the speed of light."
+    rows = f"{below or 'No'} row{'s are' if below > 1 else ' is'}"
+    faster = f"{rows} faster than a speed of light whose clocks and rates are published."
     foot = FOOT.format(names=" ".join(kept), dates=dates)
     return f"{HEAD.format(faster=faster)}{table}\n{foot}"
 

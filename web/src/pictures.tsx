@@ -6,7 +6,7 @@ import { csvText, Download, fileNameOf, pngOf } from "./download";
 import { onAxis } from "./format";
 import { LimitLine, Limits } from "./limits";
 import { Room, widthOf, type Box } from "./roofline/room";
-import { scale, ticks, type Scale } from "./scale";
+import { below, scale, ticks, type Scale } from "./scale";
 import type { Axis, Curves, Limit } from "./schema";
 import { SHAPES } from "./surface";
 import { theme } from "./theme";
@@ -127,12 +127,16 @@ function Grid({ chart, place: { x, y, frame: f } }: { chart: Curves; place: Plac
   return (
     <g>
       <rect class="f" x={f.x} y={f.y} width={Math.max(0, f.w)} height={f.h} />
-      {countable(chart.x, ticks([x.low, x.high], f.w / 76, x.log, baseOf(chart.x))).map((v) => (
-        <g>
-          <line class="g" x1={x(v)} x2={x(v)} y1={f.y} y2={bottom} />
-          <text x={x(v)} y={bottom + 16} text-anchor="middle">{onAxis(v, chart.x.unit)}</text>
-        </g>
-      ))}
+      {countable(chart.x, ticks([x.low, x.high], f.w / 76, x.log, baseOf(chart.x))).map((v) => {
+        const label = onAxis(v, chart.x.unit);
+        const at = below(x(v), label, f.x + f.w + 15);
+        return (
+          <g>
+            <line class="g" x1={x(v)} x2={x(v)} y1={f.y} y2={bottom} />
+            <text x={at.x} y={bottom + 16} text-anchor={at.anchor}>{label}</text>
+          </g>
+        );
+      })}
       {ticks([y.low, y.high], f.h / 36, y.log, baseOf(chart.y)).map((v) => (
         <g>
           <line class="g" x1={f.x} x2={f.x + f.w} y1={y(v)} y2={y(v)} />

@@ -38,6 +38,14 @@ export function ticks(ends: [number, number], most: number, log: boolean, base =
   return found.filter((_, i) => i % step === 0);
 }
 
+/** Place and anchor of a label below an axis: in the middle, unless it would cross the right edge. */
+export function below(at: number, label: string, right: number): { x: number; anchor: "middle" | "end" } {
+  return at + (label.length * LETTER) / 2 > right ? { x: right, anchor: "end" } : { x: at, anchor: "middle" };
+}
+
+/** Width of a letter of 11 px on average. */
+const LETTER = 6.5;
+
 function linearTicks(low: number, high: number, most: number, base: number): number[] {
   const raw = (high - low) / Math.max(1, most) || 1;
   const power = base ** Math.floor(Math.log(raw) / Math.log(base) + 1e-9);

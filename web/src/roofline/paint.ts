@@ -1,7 +1,7 @@
 // Draws a scene: grid, roofs, then for each dot its headroom, range and ghost, then dots and labels.
 
 import { onAxis } from "../format";
-import { ticks } from "../scale";
+import { below, ticks } from "../scale";
 import type { Roofline } from "../schema";
 import { shape, type Surface } from "../surface";
 import type { Theme } from "../theme";
@@ -35,7 +35,9 @@ function grid(on: Surface, chart: Roofline, scene: Scene, theme: Theme): void {
   const [right, bottom] = [f.x + f.w, f.y + f.h];
   for (const v of ticks([x.low, x.high], f.w / 70, true)) {
     on.path([[x(v), f.y], [x(v), bottom]], { stroke: theme.line, width: 1 });
-    on.text(x(v), bottom + 16, onAxis(v, chart.x.unit === "FLOP/byte" ? "FLOP/byte" : ""), { size: 11, color: theme.soft, anchor: "middle" });
+    const label = onAxis(v, chart.x.unit === "FLOP/byte" ? "FLOP/byte" : "");
+    const at = below(x(v), label, right + 13);
+    on.text(at.x, bottom + 16, label, { size: 11, color: theme.soft, anchor: at.anchor });
   }
   for (const v of ticks([y.low, y.high], f.h / 34, true)) {
     on.path([[f.x, y(v)], [right, y(v)]], { stroke: theme.line, width: 1 });
