@@ -1,10 +1,10 @@
-"""Expected times on devices that lent no rows, against figures known of them.
+"""Expected times on H100, H200 and B200, against fits and medians known of them.
 
 python benchmarks/transfer.py
 
-The figures are medians and three-constant fits of the same database on H100, H200 and B200; only
-those of two narrow formats (nvfp4 on B200, 4-bit weights on H200) are constants here, so that all
-other lines test what is carried from the H100.
+The figures are medians and three-constant fits of the same database. The H200 lent no rows but
+those of 4-bit weights: its lines test what is carried from the H100. Kernels of H100 and B200 were
+fitted here row by row: their lines compare two readings of the same runs.
 """
 
 from __future__ import annotations
@@ -179,7 +179,11 @@ def ratio(value: float) -> str:
 def main() -> None:
     lines = [*products(), *prompts(), *reductions()]
     report(
-        "transfer", "Devices that lent no rows, against known figures", COLUMNS, lines, notes=NOTES
+        "transfer",
+        "Expected times on H100, H200 and B200, against known figures",
+        COLUMNS,
+        lines,
+        notes=NOTES,
     )
 
 

@@ -84,7 +84,7 @@ def test_no_expected_time_is_below_the_limits(config, device, precision):
 
 def test_other_runtimes_borrow_nothing(config):
     assert decode(config, "m2-ultra", "fp16", runtime="torch-compile").expected_time_s is None
-    assert decode(config, "arc-b580", "fp16", runtime="pytorch").expected_time_s is None
+    assert decode(config, "arc-b580", "fp16", runtime="torch-compile").expected_time_s is None
 
 
 def test_pytorch_on_apple_has_a_share_of_its_own_in_convolutions():
@@ -281,6 +281,7 @@ def test_a_run_on_neuron_costs_a_fixed_time_besides_its_ops():
         ("llama-2-7b", "blackhole-p150"),
         ("resnet50", "trainium"),
         ("resnet50", "wormhole-n150"),
+        ("resnet50", "tpu-v6e"),
     ],
 )
 def test_accelerators_with_rows_of_their_class_have_expected_times(model, device):
@@ -291,8 +292,8 @@ def test_accelerators_with_rows_of_their_class_have_expected_times(model, device
 
 @pytest.mark.parametrize(
     ("model", "device"),
-    [("resnet50", "tpu-v6e"), ("resnet50", "gaudi-3"), ("llama-2-7b", "groq-lpu"),
-     ("resnet50", "inferentia"), ("llama-2-7b", "ascend-910b")],
+    [("resnet50", "gaudi-3"), ("llama-2-7b", "groq-lpu"), ("resnet50", "inferentia"),
+     ("llama-2-7b", "ascend-910b")],
 )  # fmt: skip
 def test_classes_without_rows_have_none(model, device):
     assert gambrel.analyze(model, device).expected_time_s is None
