@@ -7,6 +7,7 @@ import threading
 import msgspec
 import pytest
 
+from gambrel.errors import InputError
 from gambrel.explorer import sessions
 from gambrel.explorer.server import ExplorerServer
 from gambrel.explorer.sessions import DeskWorker
@@ -117,6 +118,14 @@ def test_the_page_that_asked_longest_ago_makes_room(monkeypatch):
         assert not first.folder.exists()
     finally:
         all_.close()
+
+
+def test_nothing_is_started_once_the_server_stops():
+    all_ = sessions.Sessions(trust=False)
+    all_.close()
+    for late in (lambda: all_.of("late"), lambda: all_.first(b"{}")):
+        with pytest.raises(InputError, match="has stopped"):
+            late()
 
 
 def test_a_model_that_there_is_not_opens_nothing(capsys):

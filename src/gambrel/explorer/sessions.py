@@ -129,8 +129,13 @@ class Sessions:
         self._opening = b""
 
     def first(self, request: bytes) -> bytes:
-        """The answer that a page comes with, from the session that waits."""
+        """The answer that a page comes with, from the session that waits.
+
+        Raises:
+            InputError: The server stops.
+        """
         with self._lock:
+            self._check_open()
             spare = self._spare = self._spare or PageSession(trust=self._trust)
             self._opening = request
         return spare.ask(request, brief=True)
@@ -142,11 +147,12 @@ class Sessions:
             name: Chosen by the page.
 
         Raises:
-            InputError: No name.
+            InputError: No name, or the server stops.
         """
         if not name or len(name) > 64:
             raise InputError("a page names its session.")
         with self._lock:
+            self._check_open()
             if name not in self._known:
                 self._known[name] = self._spare or PageSession(trust=self._trust)
                 self._spare = None
@@ -158,6 +164,11 @@ class Sessions:
         for one in old:
             one.close()
         return session
+
+    def _check_open(self) -> None:
+        """A process started after the others were ended would be left behind."""
+        if self._closed:
+            raise InputError("gambrel explore has stopped; start it again.")
 
     def _prepare(self) -> None:
         """Makes the session of the next page, which has answered what pages open with."""
