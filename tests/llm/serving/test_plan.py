@@ -451,3 +451,20 @@ def test_a_gguf_file_is_planned_with_a_scheme_and_not_without(tmp_path):
         gambrel.serve_plan(path, "h100", **asked)
     assert gambrel.serve_plan(path, "h100", precision="w4a16", **asked).best
     assert gambrel.train_plan(path, "h100", seq=64, precision="bf16").step_s > 0
+
+
+def test_without_a_known_capacity_few_are_in_flight():
+    plan = gambrel.serve_plan("tinyllama-1.1b", "raspberry-pi-5", input=512, output=128)
+    best = plan.best[0].point
+    assert best.memory.capacity_bytes is None
+    assert best.batch_limit == "capacity"
+    assert best.batch < 32
+    rates = [p.tokens_per_s_per_device for p in plan.pareto]
+    assert best.tokens_per_s_per_device >= 0.9 * max(rates)
+    text = str(render(plan))
+    assert "capacity is unknown" in " ".join(text.split())
+    assert "inf" not in text.split()
+    many = gambrel.serve_plan(
+        "tinyllama-1.1b", "raspberry-pi-5", input=512, output=128, concurrency=64
+    )
+    assert many.best[0].point.batch == 64

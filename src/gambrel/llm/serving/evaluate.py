@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -26,6 +27,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 #: Most requests of one microbatch that are considered: beyond, a step takes whole seconds.
 _MOST: Final = 8192
+#: Share of the best rate that is enough where the memory's capacity is unknown.
+_NEAR: Final = 0.9
 #: Most devices of a plan.
 MOST_DEVICES: Final = 1 << 16
 #: Batches for each doubling.
@@ -86,8 +89,10 @@ def evaluate(
     kept = [i for i, p in enumerate(points) if not missed(p, target)]
     if not kept:
         return Layout(setup=setup, points=points, refusal=_misses(server, points, target))
-    chosen = max(kept, key=lambda i: _merit(points[i], requests))
+    chosen = _best(points, kept, requests, held)
     limited = _limit(points, chosen, target, requests, setup.engine.max_requests)
+    if held.capacity_bytes is None and limited in ("memory", "throughput"):
+        limited = "capacity"
     best = msgspec.structs.replace(points[chosen], batch_limit=limited)
     return Layout(setup=setup, points=points, best=best)
 
@@ -203,6 +208,25 @@ def _merit(point: OperatingPoint, requests: Requests) -> tuple[float, float]:
     if requests.per_s is not None or requests.concurrency is not None:
         return (-point.devices, -point.tpot_s)
     return (point.tokens_per_s_per_device, -point.tpot_s)
+
+
+def _best(
+    points: tuple[OperatingPoint, ...],
+    kept: Sequence[int],
+    requests: Requests,
+    held: ServingMemory,
+) -> int:
+    """The best of those that meet the target.
+
+    Where nobody knows how many requests the memory holds, the fewest in flight that come near it.
+    """
+    best = max(kept, key=lambda i: _merit(points[i], requests))
+    loaded = requests.per_s is not None or requests.concurrency is not None
+    if held.capacity_bytes is not None or loaded:
+        return best
+    enough = _NEAR * points[best].tokens_per_s_per_device
+    near = (i for i in kept if points[i].tokens_per_s_per_device >= enough)
+    return min(near, key=lambda i: points[i].batch)
 
 
 def _micro(setup: Setup, requests: Requests, held: ServingMemory) -> Ints:

@@ -62,7 +62,8 @@ class OperatingPoint(msgspec.Struct, frozen=True, kw_only=True):
         tokens_per_s: Output tokens, all replicas.
         memory: Of one device.
         batch_limit: Why no more are in flight: ``memory``, ``tpot``, ``ttft``, ``concurrency``,
-            ``max_requests``, ``throughput``.
+            ``max_requests``, ``throughput``; ``capacity``: how much memory there is is unknown, so
+            the fewest that come near the best rate.
     """
 
     device: str

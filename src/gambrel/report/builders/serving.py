@@ -124,7 +124,7 @@ def _answer(plan: Plan) -> tuple[str, ...]:
         f"device{price}",
         f"Latency: TPOT {_range(best.tpot, p.tpot_s)}; TTFT {format_si(p.ttft_s, 's', 3)}; "
         f"{engine_of(p)}",
-        f"Memory: {_in_flight(p)} in flight, {_limit(p)}; up to {best.max_batch:,} per replica fit",
+        f"Memory: {_in_flight(p)} in flight, {_limit(p)}; {_fitting(best)}",
     )
 
 
@@ -181,13 +181,27 @@ def _details(choice: Choice) -> FactList:
         (
             "Memory",
             f"{format_capacity(m.weights_bytes)} weights + {format_capacity(m.activations_bytes)} "
-            f"activations + {format_capacity(m.sequence_bytes)} per request, of "
-            f"{format_capacity(m.usable_bytes)} usable: at most {choice.max_batch:,} requests per "
-            f"replica, or {choice.max_context:,} tokens each with {p.batch:,} in flight",
+            f"activations + {format_capacity(m.sequence_bytes)} per request, {_room(choice)}",
         ),
         ("Energy", _energy(choice)),
     )
     return FactList(heading="Best", items=items)
+
+
+def _room(choice: Choice) -> str:
+    p, m = choice.point, choice.point.memory
+    if m.capacity_bytes is None:
+        return "of a memory whose capacity is unknown"
+    return (
+        f"of {format_capacity(m.usable_bytes)} usable: at most {choice.max_batch:,} requests per "
+        f"replica, or {choice.max_context:,} tokens each with {p.batch:,} in flight"
+    )
+
+
+def _fitting(choice: Choice) -> str:
+    if choice.point.memory.capacity_bytes is None:
+        return "capacity unknown, so how many fit is too"
+    return f"up to {choice.max_batch:,} per replica fit"
 
 
 def _ends(estimate: Estimate | None) -> str:
@@ -216,6 +230,7 @@ def _bound(choice: Choice) -> str:
 def _limit(point: OperatingPoint) -> str:
     return {
         "memory": "as many as memory holds",
+        "capacity": "the fewest within 10 % of the best rate",
         "tpot": "more would miss the TPOT",
         "ttft": "more would miss the TTFT",
         "concurrency": "as asked",
