@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +22,9 @@ import msgspec
 import numpy as np
 
 import constants_file
+import gambrel
 from calibration_solver import least_squares
+from fit_radeon import network
 from gambrel.analysis.estimate.constants import Shares, packaged
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
@@ -136,29 +137,13 @@ def rows_of(one: Class, data: Sequence[Row]) -> list[Row]:
 @cache
 def captured(model: str, phase: str, batch: int) -> Workbench:
     """A square product, a pipeline of the zoo, or a network of torchvision."""
-    import torch
-
-    import gambrel
-    from gambrel.capture.torch import ensure_torchvision
-
     if model.startswith("matmul"):
         side = model.partition("=")[2]
         return Workbench(gambrel.load_model(f"{model},n={side},k={side}"), {}, Conventions())
     if model == "stable-diffusion-xl":  # as MLPerf asks
         workload = gambrel.load_model(model, sizes={"steps": 20})
         return Workbench(workload, workload.resolve_symbols({"batch": batch}), Conventions())
-    ensure_torchvision()
-    import torchvision
-
-    trains, build = phase == "train", getattr(torchvision.models, model)
-    with warnings.catch_warnings(action="ignore"):
-        if model.startswith("regnet"):  # its widths are computed in tensors
-            module = build()
-        else:
-            with torch.device("meta"):
-                module = build()
-        images = torch.empty(batch, 3, 224, 224)
-        workload = gambrel.load_model(module.train(trains), inputs=images, train=trains)
+    workload = network(model, batch, train=phase == "train")
     return Workbench(workload, {}, Conventions())
 
 

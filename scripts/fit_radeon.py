@@ -90,7 +90,7 @@ def rows() -> list[Run]:
 def _run(r: dict[str, str]) -> Run:
     batch, precision = int(r["batch"]), r["precision"]
     problem = bench.problem(
-        captured(r["model"], batch),
+        network(r["model"], batch),
         f"{r['model']} {batch}",
         r["device"],
         runtime("pytorch"),
@@ -101,8 +101,8 @@ def _run(r: dict[str, str]) -> Run:
 
 
 @cache
-def captured(model: str, batch: int) -> Any:
-    """A network of torchvision."""
+def network(model: str, batch: int, *, train: bool = False) -> Any:
+    """A network of torchvision on images of 224."""
     import torch
 
     import gambrel
@@ -118,7 +118,8 @@ def captured(model: str, batch: int) -> Any:
         else:
             with torch.device("meta"):
                 module = build()
-        return gambrel.load_model(module.eval(), inputs=torch.empty(batch, 3, 224, 224))
+        images = torch.empty(batch, 3, 224, 224)
+        return gambrel.load_model(module.train(train), inputs=images, train=train)
 
 
 @cache
