@@ -197,6 +197,15 @@ def test_the_limiter_leads_beside_the_roofline() -> None:
     assert "Counting" not in text(analysis, verbose=True)
 
 
+def test_a_rate_that_was_only_reached_is_called_no_limit() -> None:
+    import gambrel
+
+    # No clock at full load is published for this processor.
+    analysis = gambrel.analyze("resnet50", "xeon-platinum-8580", precision="fp32")
+    assert not analysis.sol.proves
+    assert "(at the best known rate, which is no limit)" in " ".join(text(analysis).split())
+
+
 def test_only_the_speed_of_light_claims_that_no_run_is_faster() -> None:
     for build in ALL:
         for line in text(build(), verbose=True, width=300).splitlines():

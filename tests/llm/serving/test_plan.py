@@ -457,6 +457,9 @@ def test_without_a_known_capacity_few_are_in_flight():
     plan = gambrel.serve_plan("tinyllama-1.1b", "raspberry-pi-5", input=512, output=128)
     best = plan.best[0].point
     assert best.memory.capacity_bytes is None
+    assert best.memory.usable_bytes is None
+    assert best.memory.max_sequences is None
+    assert (plan.best[0].max_batch, plan.best[0].max_context) == (None, None)
     assert best.batch_limit == "capacity"
     assert best.batch < 32
     rates = [p.tokens_per_s_per_device for p in plan.pareto]

@@ -56,7 +56,7 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     micro = -(-point.batch // (setup.stages * setup.sharding.attention_data))
     decoding, prompt = _steps(setup, micro, requests)
     roofline_s, per_token = decoding.roofline_time_s, setup.stages / tokens_per_step(setup)
-    price = prices.get(point.device)
+    price, fitting = prices.get(point.device), point.memory.max_sequences
     tpot = _scaled(decoding.expected_time_s, prompt.expected_time_s, point)
     return Choice(
         point=point,
@@ -66,8 +66,8 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
         bound=None if decoding.bound is None else decoding.bound.value,
         limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
         shares=_shares(decoding),
-        max_batch=point.memory.max_sequences * setup.sharding.attention_data,
-        max_context=_max_context(setup, point) if not requests.source_tokens else requests.longest,
+        max_batch=None if fitting is None else fitting * setup.sharding.attention_data,
+        max_context=requests.longest if requests.source_tokens else _max_context(setup, point),
         energy_j_per_token=_energy(decoding, prompt, point.batch, point.sharding, requests),
         energy=decoding.energy,
         cost_per_million=None if price is None else point.cost_per_million(price),
@@ -100,13 +100,14 @@ def _engines(device: Device) -> tuple[str, ...]:
     return tuple(r.id for r in there)
 
 
-def _max_context(setup: Setup, point: OperatingPoint) -> int:
+def _max_context(setup: Setup, point: OperatingPoint) -> int | None:
     """Tokens of a request that fit when as many are in flight."""
-    free = min(point.memory.free_bytes, 1e18)
+    if point.memory.capacity_bytes is None:
+        return None
     return room(
         setup.spec,
         setup.precisions,
-        free_bytes=free,
+        free_bytes=point.memory.free_bytes,
         batch_size=max(1, -(-point.batch // setup.sharding.attention_data)),
         context=1,
         policy=setup.engine.policy,

@@ -70,7 +70,7 @@ def evaluate(
         devices: Devices that there are; replicas fill them.
     """
     held = memory(setup, requests)
-    if held.max_sequences < 1:
+    if held.limit < 1:
         return Layout(setup=setup, refusal=refuse(setup, _does_not_fit(setup, held, requests)))
     prompts, sol_s = prompt_times(setup, requests)
     server = _Server(
@@ -110,7 +110,7 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     def points(self, micro: Ints) -> tuple[OperatingPoint, ...]:
         """One point for each number of requests of a microbatch on one device, ascending."""
         setup, requests = self.setup, self.requests
-        batches = np.minimum(micro * setup.stages, self.held.max_sequences)
+        batches = np.minimum(micro * setup.stages, self.held.limit)
         batches = batches * setup.sharding.attention_data
         if setup.engine.max_requests is not None:
             batches = np.minimum(batches, setup.engine.max_requests)
@@ -232,7 +232,7 @@ def _best(
 def _micro(setup: Setup, requests: Requests, held: ServingMemory) -> Ints:
     """Numbers of requests of one microbatch on one device to look at."""
     stages, groups = setup.stages, setup.sharding.attention_data
-    most = min(max(1, held.max_sequences // stages), _MOST)
+    most = min(max(1, held.limit // stages), _MOST)
     if setup.engine.max_requests is not None:
         most = min(most, -(-setup.engine.max_requests // (stages * groups)))
     octaves = math.ceil(math.log2(most) * _PER_OCTAVE)

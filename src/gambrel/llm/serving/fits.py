@@ -74,4 +74,4 @@ def _holds(setup: Setup, requests: Requests, **changes: Sharding | Precisions) -
     from msgspec.structs import replace
 
     changed = replace(setup, topology=Topology(), built={}, **changes)
-    return memory(changed, requests).max_sequences >= 1
+    return memory(changed, requests).limit >= 1

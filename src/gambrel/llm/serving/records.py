@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import msgspec
 
@@ -13,30 +14,40 @@ from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.sharding import Sharding
 from gambrel.views import Viewed, view
 
+#: Requests that a device without a known capacity, or a model without a cache, may hold.
+_ANY: Final = 1 << 16
+
 
 class ServingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of one device.
 
     Attributes:
         capacity_bytes: Of the device; None when unknown.
-        usable_bytes: The share of it that the engine may use.
+        usable_bytes: The share of it that the engine may use; None when unknown.
         weights_bytes: Weights and what is stored beside them.
         activations_bytes: Intermediates of the largest step.
         sequence_bytes: Cache that one request reserves at its end.
-        max_sequences: Requests that fit, on this device.
+        max_sequences: Requests that fit, on this device; None when the capacity is unknown or a
+            request reserves nothing.
     """
 
     capacity_bytes: int | None
-    usable_bytes: float
+    usable_bytes: float | None
     weights_bytes: float
     activations_bytes: float
     sequence_bytes: float
-    max_sequences: int
+    max_sequences: int | None
+
+    @property
+    def limit(self) -> int:
+        """Requests that are tried at the most."""
+        return _ANY if self.max_sequences is None else self.max_sequences
 
     @property
     def free_bytes(self) -> float:
-        """What is left for the cache; negative when not even the weights fit."""
-        return self.usable_bytes - self.weights_bytes - self.activations_bytes
+        """What is left for the cache; negative when not even the weights fit, infinite: unknown."""
+        usable = math.inf if self.usable_bytes is None else self.usable_bytes
+        return usable - self.weights_bytes - self.activations_bytes
 
 
 class OperatingPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,9 +131,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         limited_by: What takes the largest share of its expected time: one of these, ``launches`` or
             ``host``; None without an expected time.
         shares: Share of the decode step's expected time by class of op.
-        max_batch: Requests that fit into one replica at their full length.
-        max_context: Tokens of a request that fit with as many in flight as the point has; at most
-            the model's own limit.
+        max_batch: Requests that fit into one replica at their full length; None when unknown.
+        max_context: Tokens of a request that fit with as many in flight as the point has, at most
+            the model's own limit; None when unknown.
         energy_j_per_token: For an output token, all devices; None where a constant is unknown.
         energy: Of one device's decode step, with sources.
         cost_per_million: Of output tokens, in the currency of the price; None without a price.
@@ -139,8 +150,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     bound: str | None
     limited_by: str | None
     shares: dict[str, float]
-    max_batch: int = 0
-    max_context: int = 0
+    max_batch: int | None = None
+    max_context: int | None = None
     energy_j_per_token: float | None = None
     energy: EnergyEstimate | None = None
     cost_per_million: float | None = None

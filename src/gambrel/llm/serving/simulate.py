@@ -17,6 +17,7 @@ from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
 from gambrel.llm.serving.steps import Setup, memory, swap_s
 from gambrel.llm.serving.timer import StepTimes
+from gambrel.units import format_capacity
 
 #: Requests that a replica is told of before it runs.
 _AHEAD = 64
@@ -42,8 +43,8 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
         raise InputError(
             f"{setup.spec.name} does not fit {setup.sharding.devices} x {setup.device.id} "
             f"({setup.sharding}): weights and activations need "
-            f"{(held.weights_bytes + held.activations_bytes) / 1e9:.3g} GB of "
-            f"{held.usable_bytes / 1e9:.3g} GB usable on each."
+            f"{format_capacity(held.weights_bytes + held.activations_bytes)} of "
+            f"{format_capacity(held.usable_bytes)} usable on each."
         )
     short, long = (_cache_bytes(setup, tokens) for tokens in (_SHORT, _LONG))
     each = (long - short) / (_LONG - _SHORT)

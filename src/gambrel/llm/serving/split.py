@@ -132,7 +132,7 @@ def transfer_s(setup: Setup, requests: Requests) -> float:
 
 def _prefill(setup: Setup, requests: Requests, ttft_s: float) -> _Side:
     """A replica of the prefill pool, as busy as the TTFT allows; not at all where it is missed."""
-    if memory(setup, requests).max_sequences < 1:
+    if memory(setup, requests).limit < 1:
         return _Side(setup=setup, requests_per_s=0.0, batch=0, latency_s=math.inf)
     prompts, _ = prompt_times(setup, requests)
     each = max(prompts.each_s, 1e-9)
@@ -158,7 +158,7 @@ def _prefill(setup: Setup, requests: Requests, ttft_s: float) -> _Side:
 def _decode(setup: Setup, requests: Requests, tpot_s: float) -> _Side:
     """One replica of the decode pool with the largest batch that meets the TPOT."""
     groups, stages = setup.sharding.attention_data, setup.stages
-    most = min(memory(setup, requests).max_sequences // stages, _MOST)
+    most = min(memory(setup, requests).limit // stages, _MOST)
     if most < 1:
         return _Side(setup=setup, requests_per_s=0.0, batch=0, latency_s=math.inf)
     octaves = math.ceil(math.log2(most) * _PER_OCTAVE) if most > 1 else 0

@@ -358,16 +358,12 @@ def memory(setup: Setup, requests: Requests) -> ServingMemory:
     each = min(setup.engine.step_tokens, requests.prompt_tokens)
     activations = needs.activations_bytes * max(1, setup.engine.step_tokens // each)
     free = usable - needs.weights_bytes - activations
-    fitting = int(free // cache) if cache and free > 0 and np.isfinite(free) else 0
+    fitting = 0 if free <= 0 else int(free // cache) if cache and np.isfinite(free) else None
     return ServingMemory(
         capacity_bytes=capacity,
-        usable_bytes=usable,
+        usable_bytes=None if capacity is None else usable,
         weights_bytes=needs.weights_bytes,
         activations_bytes=activations,
         sequence_bytes=cache,
-        max_sequences=fitting if np.isfinite(free) and cache else (_ANY if free > 0 else 0),
+        max_sequences=fitting,
     )
-
-
-#: Requests that a device without a known capacity, or a model without a cache, may hold.
-_ANY = 1 << 16

@@ -288,23 +288,49 @@ class _Run:
         return CandidateFinding(name="cached results", about=about) if same else None
 
     def _time(self, child: Child, limit_s: float, first: list[Any]) -> None:
+        """Times of single calls, and whether two clocks and calls in a row agree with them.
+
+        Another program may stop or slow either process in between, so that one series that
+        agrees is enough, and several are tried, single calls and calls in a row by turns.
+        """
+        calls, budget_s = _FEW, _BUDGET_S
+        for attempt in range(_SERIES):
+            honest = _HONEST / crowding()
+            if not self._single(child, limit_s, first, budget_s):
+                return
+            said = self._ask(child, "burst", 10 * limit_s, calls=calls)
+            if said is None:
+                return
+            each_s, own_s = self.last_s / calls, said["spent_ns"] / 1e9 / calls
+            typical = statistics.median(self.times)
+            shown = min(own_s, typical)
+            if shown >= honest * each_s or each_s - shown < _PIPE_S / calls:
+                return
+            calls = int(min(max(_BURST_S / each_s, _FEW), 20_000))
+            budget_s = _BUDGET_S / 4
+            time.sleep(_BURST_S * attempt)
+        how = "by its own clock" if own_s < typical else "where they were timed one by one"
+        self._found("patched clock", f"a call takes {each_s:.3g} s here and {shown:.3g} s {how}")
+
+    def _single(self, child: Child, limit_s: float, first: list[Any], budget_s: float) -> bool:
+        """Times calls one by one; False where something is wrong with them."""
         import torch
 
         pick = secrets.SystemRandom()
         numbers = [pick.randrange(1, 1 << 30) for _ in range(_MOST + 64)]
         # Where there are few calls, all of them: one of three may be right by chance.
         keep = [*range(1, _LEAST + 1), *(pick.randrange(1, _MOST + 1) for _ in range(2))]
-        budget = {"least": _LEAST, "most": _MOST, "budget_ns": int(_BUDGET_S * 1e9)}
+        budget = {"least": _LEAST, "most": _MOST, "budget_ns": int(budget_s * 1e9)}
         told = {"numbers": numbers, "keep": keep, "wait_s": 0.05}
         said = self._ask(child, "time", 10 * limit_s, set="random", **budget, **told)
         if said is None:
-            return
+            return False
         self.times = [t / 1e9 for t in said["times_ns"]]
         self.warmup = said["warmup"]
         if said["late"]:
             about = f"outputs of {said['late']:,} timed calls change after they have returned"
             self._found("timing without synchronization", about)
-            return
+            return False
         kept = torch.load(self.folder / "kept.pt", weights_only=True)
         for call, outputs in kept.items():
             # The values of that call are made here once more, whatever the candidate got.
@@ -313,29 +339,8 @@ class _Run:
             if finding is not None:
                 about = f"right at first, wrong in a timed call: {finding.about}"
                 self._found("cached results", about)
-                return
-        self._clocks(child, limit_s)
-
-    def _clocks(self, child: Child, limit_s: float) -> None:
-        """Its clock against this process's, and the time of a call in a row against that alone.
-
-        Another program may stop either process in between, so that one series that agrees is
-        enough, and several are tried.
-        """
-        calls, typical = _FEW, statistics.median(self.times)
-        for attempt in range(_SERIES):
-            honest = _HONEST / crowding()
-            said = self._ask(child, "burst", 10 * limit_s, calls=calls)
-            if said is None:
-                return
-            each_s, own_s = self.last_s / calls, said["spent_ns"] / 1e9 / calls
-            shown = min(own_s, typical)
-            if shown >= honest * each_s or each_s - shown < _PIPE_S / calls:
-                return
-            calls = int(min(max(_BURST_S / each_s, _FEW), 20_000))
-            time.sleep(_BURST_S * attempt)
-        how = "by its own clock" if own_s < typical else "where they were timed one by one"
-        self._found("patched clock", f"a call takes {each_s:.3g} s here and {shown:.3g} s {how}")
+                return False
+        return True
 
     def _seen(self, child: Child, printed: int) -> int:
         """What the candidate did beside its work; returns the bytes that it has printed."""

@@ -110,8 +110,10 @@ def _light(analysis: Analysis) -> str:
     sol = analysis.sol
     if sol.time_s is None:
         return "speed of light unknown"
-    certain = "" if sol.caveats or not sol.proves or analysis.on_host else " (no run is faster)"
-    return f"speed of light {format_si(sol.time_s, 's')}{certain}"
+    limit = "" if sol.caveats or analysis.on_host else " (no run is faster)"
+    # What was only reached, or measured here, may be passed.
+    about = limit if sol.proves else " (at the best known rate, which is no limit)"
+    return f"speed of light {format_si(sol.time_s, 's')}{about}"
 
 
 def limited_share(analysis: Analysis) -> float | None:

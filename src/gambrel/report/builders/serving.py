@@ -192,15 +192,16 @@ def _room(choice: Choice) -> str:
     p, m = choice.point, choice.point.memory
     if m.capacity_bytes is None:
         return "of a memory whose capacity is unknown"
+    most = "" if choice.max_batch is None else f"at most {choice.max_batch:,} requests per replica"
+    tokens = f"{choice.max_context:,} tokens each with {p.batch:,} in flight"
     return (
-        f"of {format_capacity(m.usable_bytes)} usable: at most {choice.max_batch:,} requests per "
-        f"replica, or {choice.max_context:,} tokens each with {p.batch:,} in flight"
+        f"of {format_capacity(m.usable_bytes)} usable: {', or '.join(filter(None, (most, tokens)))}"
     )
 
 
 def _fitting(choice: Choice) -> str:
-    if choice.point.memory.capacity_bytes is None:
-        return "capacity unknown, so how many fit is too"
+    if choice.max_batch is None:
+        return "no known capacity limits how many fit"
     return f"up to {choice.max_batch:,} per replica fit"
 
 
