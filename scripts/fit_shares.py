@@ -30,7 +30,7 @@ from scipy.optimize import least_squares
 
 import constants_file
 import gambrel
-from gambrel.analysis.estimate.shares import lanes_of, peak_of, unpacked
+from gambrel.analysis.estimate.shares import heads_per_cache, lanes_of, peak_of, unpacked
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -41,10 +41,10 @@ from gambrel.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "tests/data/published"
-NAMES = ("memory", "compute", "compute_stored", "unpack", "start_s")
-FIRST = np.array([0.75, 0.7, 0.6, 8.0, 6e-6])
-LEAST = np.array([0.2, 0.05, 0.05, 0.0, 1e-8])
-MOST = np.array([0.97, 1.0, 1.0, 60.0, 1e-4])
+NAMES = ("memory", "compute", "compute_stored", "unpack", "start_s", "attention")
+FIRST = np.array([0.75, 0.7, 0.6, 8.0, 6e-6, 0.5])
+LEAST = np.array([0.2, 0.05, 0.05, 0.0, 1e-8, 0.02])
+MOST = np.array([0.97, 1.0, 1.0, 60.0, 1e-4, 0.97])
 Floats = NDArray[np.float64]
 
 
@@ -60,6 +60,9 @@ class Class:
         since: First month of the versions whose rows count, ``YYYY-MM``.
         since_whole: That of 16-bit weights; as ``since`` when empty.
         by: What is left out in turn.
+        attention: Whether attention has a share of the bandwidth of its own: where the same models
+            were timed with short and with long contexts.
+        by_head: Whether each query head of a new token reads the cache by itself.
         like: Patterns of devices whose text generation is fitted with its own.
         why: For the reader.
     """
@@ -70,6 +73,8 @@ class Class:
     backends: tuple[str, ...] = ()
     since: str = ""
     since_whole: str = ""
+    attention: bool = False
+    by_head: bool = False
     like: tuple[str, ...] = ()
     by: tuple[str, ...] = ("model", "device")
     why: str
@@ -79,6 +84,8 @@ CLASSES = (
     Class(
         match=("apple",),
         name="Apple GPUs",
+        attention=True,
+        by_head=True,
         confidence="medium",
         why="shares of bandwidth and peak that llama.cpp and Ollama attain on Apple GPUs",
     ),
@@ -101,6 +108,7 @@ CLASSES = (
     Class(
         match=("sm_80",),
         name="NVIDIA A100",
+        attention=True,
         confidence="medium",
         backends=("CUDA",),
         since="2024-05",
@@ -111,6 +119,7 @@ CLASSES = (
     Class(
         match=("sm_90", "sm_10"),
         name="NVIDIA H100 and later beside HBM",
+        attention=True,
         confidence="low",
         backends=("CUDA",),
         since="2024-05",
@@ -240,6 +249,7 @@ class Run:
         worked: Seconds at the whole peak.
         lanes: Seconds to unpack its weights at one lane cycle each.
         stored: Whether weights are unpacked.
+        attends: Whether it is attention.
         floor: Roofline time, s.
     """
 
@@ -253,6 +263,7 @@ class Run:
     worked: Floats
     lanes: Floats
     stored: NDArray[np.bool_]
+    attends: NDArray[np.bool_]
     floor: Floats
 
     @property
@@ -264,9 +275,10 @@ class Run:
 
     def predicted(self, c: Floats) -> float:
         """Seconds under constants in the order of `NAMES`."""
-        memory, compute, compute_stored, unpack, start = c
+        memory, compute, compute_stored, unpack, start, attention = c
         share = np.where(self.stored, compute_stored, compute)
-        slowest = np.maximum(self.moved / memory, self.worked / share)
+        read = np.where(self.attends, attention, memory)
+        slowest = np.maximum(self.moved / read, self.worked / share)
         each = start + np.maximum(slowest, unpack * self.lanes)
         return float(np.sum(self.count * np.maximum(each, self.floor)))
 
@@ -282,8 +294,8 @@ def main() -> None:
 
 def runs_of(one: Class) -> list[Run]:
     """The measured runs of a class of devices."""
-    mine = [_run(r) for r in _rows() if _counts(one, r, one.match)]
-    like = [_run(r) for r in _rows() if one.like and _counts(one, r, one.like)]
+    mine = [_run(r, one.by_head) for r in _rows() if _counts(one, r, one.match)]
+    like = [_run(r, one.by_head) for r in _rows() if one.like and _counts(one, r, one.like)]
     return (
         mine
         + [r for r in like if not r.prompt]
@@ -291,7 +303,7 @@ def runs_of(one: Class) -> list[Run]:
     )
 
 
-def left_out(runs: Sequence[Run], by: str) -> dict[int, float]:
+def left_out(runs: Sequence[Run], by: str, *, attention: bool) -> dict[int, float]:
     """Seconds of runs, by their place, by constants that saw none of their model or device.
 
     Runs whose kind no other model or device has are not among them.
@@ -300,7 +312,7 @@ def left_out(runs: Sequence[Run], by: str) -> dict[int, float]:
     groups = sorted({getattr(r, by) for r in runs})
     for group in groups if len(groups) > 1 else ():
         others = [r for r in runs if getattr(r, by) != group]
-        without, kinds = _constants(others), {r.kind for r in others}
+        without, kinds = _constants(others, attention=attention), {r.kind for r in others}
         out |= {
             i: r.predicted(without)
             for i, r in enumerate(runs)
@@ -311,12 +323,12 @@ def left_out(runs: Sequence[Run], by: str) -> dict[int, float]:
 
 def _fit(one: Class) -> dict[str, object]:
     runs = runs_of(one)
-    constants = _constants(runs)
+    constants = _constants(runs, attention=one.attention)
     print(one.name, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
     ratios: dict[bool, list[list[float]]] = {False: [], True: []}
     error = 0.0
     for by in one.by:
-        found = left_out(runs, by)
+        found = left_out(runs, by, attention=one.attention)
         if not found:
             continue
         errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items()}
@@ -335,7 +347,12 @@ def _fit(one: Class) -> dict[str, object]:
     return {
         "runtime": "llama-cpp",
         "match": list(one.match),
-        **{n: float(f"{v:.4g}") for n, v in zip(NAMES, constants, strict=True)},
+        **{
+            n: float(f"{v:.4g}")
+            for n, v in zip(NAMES, constants, strict=True)
+            if n != "attention" or one.attention
+        },
+        **({"by_head": True} if one.by_head else {}),
         "lanes_per_byte": LANES_PER_BYTE["Apple"] if one.match == ("apple",) else 0.0,
         "low": low,
         "high": high,
@@ -358,7 +375,7 @@ def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
     return math.floor(1000 * min(low, 0.95)) / 1000, math.ceil(1000 * max(high, 1.05)) / 1000
 
 
-def _constants(runs: Sequence[Run]) -> Floats:
+def _constants(runs: Sequence[Run], *, attention: bool) -> Floats:
     """Least squares of the logarithms, every device weighing alike."""
     weights = {d: sum(r.device == d for r in runs) ** -0.5 for d in {r.device for r in runs}}
 
@@ -368,6 +385,8 @@ def _constants(runs: Sequence[Run]) -> Floats:
         c = scaled * FIRST
         if not whole:  # no prompts of 16-bit weights: they count as stored ones
             c[1] = c[2]
+        if not attention:
+            c[5] = c[0]
         return c
 
     def residuals(scaled: Floats) -> Floats:
@@ -376,7 +395,7 @@ def _constants(runs: Sequence[Run]) -> Floats:
 
     # The slowest part decides, so that the sum has several valleys.
     starts = [
-        np.array([1, share, share, unpack, start])
+        np.array([1, share, share, unpack, start, 1])
         for share, start in ((0.4, 0.5), (1, 2))
         for unpack in (0.2, 1, 3)
     ]
@@ -419,12 +438,12 @@ def _answered(row: dict[str, str]) -> bool:
     return bool(roofs.memory_byte_per_s) and (compute or row["sizes"].startswith("context"))
 
 
-def _run(row: dict[str, str]) -> Run:
+def _run(row: dict[str, str], by_head: bool) -> Run:
     size, _, value = row["sizes"].partition("=")
     device = load(row["device"])
-    run = _asked(row["model"], row["precision"], size, int(value), device)
+    run = _asked(row["model"], row["precision"], size, int(value), device, by_head)
     if "no LM head" in row["note"]:
-        arrays = ("count", "moved", "worked", "lanes", "stored", "floor")
+        arrays = ("count", "moved", "worked", "lanes", "stored", "attends", "floor")
         run = replace(run, **{a: getattr(run, a)[:-1] for a in arrays})
     return replace(run, seconds=float(row["value"]))
 
@@ -433,7 +452,7 @@ def _elsewhere(*machine: Any) -> Run:
     """A run on a Raspberry Pi 5 whose memory and peak are those of the machine."""
     name, byte_per_s, flop_per_s, model, precision, size, value, rate, _ = machine
     pi = load("raspberry-pi-5")
-    run = _asked(f"configs/{model}.json", precision, size, value, pi)
+    run = _asked(f"configs/{model}.json", precision, size, value, pi, False)
     slower = (pi.memory[0].byte_per_s or 0.0) / byte_per_s
     weaker = pi.ceilings[1].flop_per_s / flop_per_s if flop_per_s else 0.0
     moved, worked = run.moved * slower, run.worked * weaker
@@ -444,7 +463,7 @@ def _elsewhere(*machine: Any) -> Run:
 
 
 @cache
-def _asked(model: str, precision: str, size: str, value: int, device: Device) -> Run:
+def _asked(model: str, precision: str, size: str, value: int, device: Device, by_head: bool) -> Run:
     phase = "decode" if size == "context" else "prefill"
     workload = _workload(model, precision, phase, size, value)
     settings = Settings(sizes={"batch": 1, size: value}, runtime="llama-cpp", precision=None)
@@ -457,7 +476,9 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device) ->
     columns: list[tuple[float, ...]] = []
     for item in table.items:
         cost = item.cost
-        moved = (cost.read_bytes + cost.write_bytes) / roofs.memory_byte_per_s
+        attends = item.view.kind == "attention"
+        once = (cost.read_bytes + cost.write_bytes) / roofs.memory_byte_per_s
+        moved = once * heads_per_cache(item.view) if attends and by_head else once
         roofline_s = [
             flops / roof[1]
             for (engine, dtype), flops in cost.work.items()
@@ -474,13 +495,16 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device) ->
         unpack = 2 * stored / lanes if stored and lanes else 0.0
         slowest = max(worked, default=0.0)
         columns.append(
-            (item.count, moved, slowest, unpack, stored is not None, max(moved, *roofline_s, 0.0))
-        )
-    count, moved_s, worked_s, unpack_s, is_stored, floor = np.array(columns, dtype=float).T
+            (
+                item.count, moved, slowest, unpack, stored is not None,
+                attends, max(once, *roofline_s, 0.0),
+            )
+        )  # fmt: skip
+    count, moved_s, worked_s, unpack_s, is_stored, attends, floor = np.array(columns, dtype=float).T
     return Run(
         model=model, device=device.id, precision=precision, prompt=size == "seq", seconds=0.0,
         count=count, moved=moved_s, worked=worked_s, lanes=unpack_s, stored=is_stored.astype(bool),
-        floor=floor,
+        attends=attends.astype(bool), floor=floor,
     )  # fmt: skip
 
 

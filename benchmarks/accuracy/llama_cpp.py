@@ -20,7 +20,7 @@ def score(_: Path) -> Iterable[Score]:
     for one in CLASSES:
         runs, shares = runs_of(one), ends[one.match]
         for by in one.by:
-            found = left_out(runs, by)
+            found = left_out(runs, by, attention=one.attention)
             for prompt, kind in ((False, "text"), (True, "prompts")):
                 text = (shares.low, shares.high)
                 low, high = (shares.prompt or text) if prompt else text

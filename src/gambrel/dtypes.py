@@ -84,6 +84,9 @@ BITS: Final[dict[str, float]] = {
 #: Formats of blocks of weights that share a scale, as GGUF files hold them.
 BLOCKS: Final[frozenset[str]] = frozenset({*GGUF_BITS, *GGUF_MIXES, "mxfp4"})
 
+#: Whole numbers that weights are stored as.
+WHOLE: Final[frozenset[str]] = frozenset({"int8", "uint8", "int4", "int2"})
+
 #: Bytes of a stored weight relative to the number format of the run: int16 means 16-bit
 #: activations with 8-bit weights (w8a16), the only such format that compilers of NPUs take.
 STORED_WEIGHT: Final[dict[str, float]] = {"int16": 0.5}

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
+from msgspec.structs import replace
 
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.plan import has_blocks, in_int8
 from gambrel.analysis.traffic import IdealTraffic, OffChip
-from gambrel.ops import Cost, is_free
+from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
 from gambrel.workload import PERSISTENT, Op, Role, Tensor, Workload, once
 
@@ -116,7 +118,7 @@ def compulsory(
                 crossed = off_chip(view, cost)
                 own = (crossed.read_bytes + crossed.write_bytes) * op.repeat
             name = op.module.partition(":")[0] if composed else ""
-            _sum_up(parts.setdefault(name, _SolSums()), op, cost, own)
+            _sum_up(parts.setdefault(name, _SolSums()), op, fastest_way(view, cost), own)
             if composed:
                 parts[name].passes = _fewest(parts[name].passes, _passes(op, workload.tensors))
         found.append(own)
@@ -170,6 +172,14 @@ def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
     """How often an op with weights of its own reads them; 0 for other ops."""
     copies = [tensors[i].copies for i in op.inputs if tensors[i].role is Role.WEIGHT]
     return op.repeat // max(copies) if copies else 0
+
+
+def fastest_way(view: OpView, cost: Cost) -> Cost:
+    """The cost in the fastest arithmetic that a format of weights admits.
+
+    None says what activations are rounded to: llama.cpp takes int8.
+    """
+    return replace(cost, work=in_int8(cost.work, either=True)) if has_blocks(view) else cost
 
 
 def least_sent(cost: Cost) -> tuple[Size, Size]:

@@ -22,9 +22,8 @@ from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.host import split
-from gambrel.analysis.plan import KernelPlan
+from gambrel.analysis.plan import KernelPlan, has_blocks, in_int8
 from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
-from gambrel.dtypes import BLOCKS
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
@@ -365,8 +364,8 @@ class _Builder:
 
     def _run(self, op: Op, view: OpView, found: Cost) -> Cost:
         """The cost in the formats that the runtime computes in."""
-        if self._plan.int8_blocks and any(t.dtype in BLOCKS for t in view.inputs):
-            return replace(found, work=_in_int8(found.work))
+        if self._plan.int8_blocks and has_blocks(view):
+            return replace(found, work=in_int8(found.work))
         if not self._plan.tf32 or not op.kind.startswith("convolution"):
             return found
         work = {_TF32 if key == FP32 else key: n for key, n in found.work.items()}
@@ -409,15 +408,6 @@ def _prefetched(view: OpView, cost: Cost) -> Size:
 def _steps(view: OpView) -> Size:
     """Dependent steps of a recurrent op: time steps of every layer (directions run together)."""
     return view.size("seq", 1) * view.size("layers", 1)
-
-
-def _in_int8(work: Mapping[tuple[Engine, str], Size]) -> dict[tuple[Engine, str], Size]:
-    """Work whose products are of int8; sums and what follows them stay what they were."""
-    found: dict[tuple[Engine, str], Size] = {}
-    for (engine, dtype), flops in work.items():
-        key = (engine, "int8" if engine is Engine.MATRIX else dtype)
-        found[key] = found.get(key, 0) + flops
-    return found
 
 
 def _one_of(cost: Cost, count: int) -> Cost:

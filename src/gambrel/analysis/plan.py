@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from gambrel.device.model import Device
+from gambrel.dtypes import BITS, BLOCKS, WHOLE
+from gambrel.ops import OpView
+from gambrel.ops.base import Engine, Size
 from gambrel.runtimes import HostOps, Kernels, Runtime, UnitTiling, matches
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion import Allowance
+
+
+#: Between formats of which a runtime takes the faster.
+OR: Final = "/"
 
 
 class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +82,29 @@ def plan_of(
         host_ops=runtime.host_ops,
         tiling=runtime.tiling,
     )
+
+
+def has_blocks(view: OpView) -> bool:
+    """Whether an op reads weights that a runtime of blocks keeps in them: whole numbers too."""
+    return any(t.dtype in BLOCKS or (t.role == "weight" and t.dtype in WHOLE) for t in view.inputs)
+
+
+def in_int8(
+    work: Mapping[tuple[Engine, str], Size], *, either: bool = False
+) -> dict[tuple[Engine, str], Size]:
+    """Work whose products of more than 8 bits are of int8; what follows stays what it was.
+
+    Args:
+        work: By engine and format.
+        either: Whether they may stay wide, where that is faster.
+    """
+    found: dict[tuple[Engine, str], Size] = {}
+    for (engine, dtype), flops in work.items():
+        wide = engine is Engine.MATRIX and BITS[dtype] > 8
+        narrow = f"{dtype}{OR}int8" if either else "int8"
+        key = (engine, narrow if wide else dtype)
+        found[key] = found.get(key, 0) + flops
+    return found
 
 
 def _int8_blocks(runtime: Runtime, device: Device) -> bool:

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from gambrel.analysis.compulsory import Compulsory, compulsory, weights_bytes
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.plan import KernelPlan
+from gambrel.analysis.plan import KernelPlan, has_blocks
 from gambrel.analysis.traffic import OffChip
-from gambrel.dtypes import BLOCKS
 from gambrel.ops.base import Engine
 from gambrel.runtimes import Kernels
 from gambrel.workload import Workload
@@ -111,7 +110,7 @@ class SizedWorkload:
                 kind.startswith("convolution") and FP32 in cost.work for kind, _, cost in rows
             ),
             steps=any(kind in STEPPED for kind, _, _ in rows),
-            blocks=any(t.dtype in BLOCKS for _, view, _ in rows for t in view.inputs),
+            blocks=any(has_blocks(view) for _, view, _ in rows),
         )
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from gambrel import roofline
-from gambrel.analysis.compulsory import SolPart, add_work, least_sent
+from gambrel.analysis.compulsory import SolPart, add_work, fastest_way, least_sent
 from gambrel.analysis.costs import CostTable, Place
 from gambrel.analysis.evaluation import Busy, binding_of
 from gambrel.analysis.measures import Bound
+from gambrel.analysis.plan import OR
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.fastest import fastest, fastest_memory
 from gambrel.device.onchip import OnChip, on_chip
@@ -67,7 +68,8 @@ class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
         """FLOP/s that any runtime may reach; None when unknown."""
         key = work_class, dtype, prunable and self.roofs.sparsity
         if key not in self.rates:
-            self.rates[key] = fastest(self.roofs.device, work_class, dtype, sparsity=key[2])
+            formats = dtype.split(OR)
+            self.rates[key] = fastest(self.roofs.device, work_class, formats, sparsity=key[2])
         found = self.rates[key]
         return None if found is None else found.flop_per_s
 
@@ -165,7 +167,7 @@ def sol_of_op(place: Place, cost: Any, limits: SolRoofs) -> tuple[float | None, 
     """
     work: dict[tuple[str, str, bool], Size] = {}
     repeat = place.op.repeat
-    add_work(work, cost, repeat)
+    add_work(work, fastest_way(place.view, cost), repeat)
     link, network = least_sent(cost)
     part = SolPart(
         name="",

@@ -96,6 +96,7 @@ def choose(
     requested: str | None = None,
     *,
     precision: str | None = None,
+    weights: str | None = None,
     language: bool = False,
 ) -> RuntimeChoice:
     """The runtime that a user names, else what people use on that device.
@@ -104,6 +105,7 @@ def choose(
         device: The machine.
         requested: Name of a runtime; None chooses.
         precision: Number format that was asked for; None: any.
+        weights: That of the weights of a language model built part by part; decides defaults alone.
         language: Whether a phase of a language model is to run.
 
     Raises:
@@ -114,7 +116,7 @@ def choose(
         found = runtime(requested)
         check_runs(found, device, precision, language=language)
         return RuntimeChoice(runtime=found, reason="as asked")
-    ranked = sorted(_defaults(device, precision, language), key=lambda pair: pair[0].rank)
+    ranked = sorted(_defaults(device, precision, language, weights), key=lambda pair: pair[0].rank)
     if ranked:
         found = ranked[0][1]
         what = " for language models" if ranked[0][0].language else ""
@@ -190,7 +192,7 @@ def takes(found: Runtime, precision: str) -> bool:
 
 
 def _defaults(
-    device: Device, precision: str | None, language: bool
+    device: Device, precision: str | None, language: bool, weights: str | None = None
 ) -> Iterator[tuple[Default, Runtime]]:
     for found in runtimes().values():
         if found.language not in (None, language):
@@ -200,7 +202,11 @@ def _defaults(
                 matches(default.devices, device)
                 and matches(found.runs_on, device)
                 and default.language in (None, language)
-                and (not default.formats or precision in default.formats)
+                and (
+                    not default.formats
+                    or precision in default.formats
+                    or (default.language and weights in default.formats)
+                )
                 and (precision is None or takes(found, precision))
             ):
                 yield default, found

@@ -123,6 +123,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
             that publish no vector peak; 0 where unpacking never decides.
         attention: Share of the bandwidth in attention; None: as elsewhere.
+        by_head: Whether each query head of a new token reads the cache by itself.
         attention_compute: Share of the peak in attention; None: as elsewhere.
         convolution: Share of the peak in convolutions; None: as elsewhere.
         link: Share of the rate of the link in a collective.
@@ -149,6 +150,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     matrix: float | None = None
     lanes_per_byte: float = 0.0
     attention: float | None = None
+    by_head: bool = False
     attention_compute: float | None = None
     convolution: float | None = None
     link: float = 1.0

@@ -7,9 +7,10 @@ its slowest part decides:
                     bytes over the link / (link · its rate))
 
 Where a matrix engine stands beside the vector units (AMX), it has a share of its own, and so may
-attention; collectives may start in another time. The peak of a matrix engine is that of its fastest
-sums: libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate.
-A run may cost a fixed time besides.
+attention, which finds less to do side by side in a cache than a product does in its weights;
+collectives may start in another time. The peak of a matrix engine is that of its fastest sums:
+libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. A run
+may cost a fixed time besides.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -177,16 +178,14 @@ def _ranged(basis: Basis, seconds: float, launches_s: float, roofline_time_s: fl
 
 def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None:
     """Seconds of work without the start; None where a roof that may decide is unknown."""
-    assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
     moved = cost.read_bytes + cost.write_bytes
     stored = unpacked(view, cost)
-    memory = shares.memory
     compute = shares.compute if stored is None else shares.compute_stored
     if view.kind == _ATTENTION:
-        memory, compute = shares.attention or memory, shares.attention_compute or compute
+        compute = shares.attention_compute or compute
     elif view.kind.startswith(_CONVOLUTION):
         compute = shares.convolution or compute
-    slowest: Size = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+    slowest = _moving(view, moved, roofs, shares)
     if view.kind == _COLLECTIVE and roofs.link_byte_per_s:
         rate = shares.link * roofs.link_byte_per_s
         slowest = maximum(slowest, roofline.seconds(cost.link_bytes, rate))
@@ -208,6 +207,22 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
     if stored is not None and lanes:
         slowest = maximum(slowest, roofline.seconds(2 * shares.unpack * stored, lanes))
     return slowest
+
+
+def _moving(view: OpView, moved: Size, roofs: Roofs, shares: Shares) -> Size:
+    """Seconds in which an op reads and writes."""
+    assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
+    memory = shares.memory
+    if view.kind == _ATTENTION:
+        memory = shares.attention or memory
+        moved = moved * heads_per_cache(view) if shares.by_head else moved
+    return roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+
+
+def heads_per_cache(view: OpView) -> Size:
+    """Query heads that share a key and a value; 1 of prompts, whose queries share them besides."""
+    heads = view.size("heads", 1)
+    return heads / view.size("kv_heads", heads) if holds(view.size("q_len", 1) <= 1) else 1
 
 
 def lanes_of(roofs: Roofs, per_byte: float | None) -> float | None:
