@@ -1,4 +1,4 @@
-"""Refits what TPUs, Gaudis, NeuronCores and Tensix processors attain of their roofs.
+"""Refits what TPUs, Gaudis, NeuronCores, Tensix processors and Jetsons attain of their roofs.
 
     python scripts/fit_accelerators.py [--write]
 
@@ -26,6 +26,7 @@ from scipy.optimize import least_squares
 import constants_file
 import gambrel
 from gambrel.analysis.costs import Item
+from gambrel.analysis.estimate.shares import counted, filled, unpacked
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -36,6 +37,8 @@ from gambrel.llm.sharded import build_rank
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.step import ForwardPass, decode, mixed, prefill
 from gambrel.llm.topology import Topology, topology_for
+from gambrel.ops.base import Engine
+from gambrel.runtimes import matches
 from gambrel.workload import Workload
 
 ROOT: Final = Path(__file__).parents[1]
@@ -45,6 +48,7 @@ Floats: TypeAlias = NDArray[np.float64]
 LIMITS: Final = {
     "memory": (0.7, 0.1, 0.95),
     "compute": (0.5, 0.05, 0.95),
+    "compute_stored": (0.3, 0.02, 0.95),
     "start_s": (5e-6, 1e-8, 2e-4),
     "attention": (0.5, 0.02, 0.95),
     "attention_compute": (0.3, 0.02, 0.95),
@@ -57,6 +61,8 @@ STIFF: Final = 0.2
 #: What is fitted: networks of one chip say nothing of links; few rows tell a time per step.
 NETWORK: Final = ("memory", "compute", "start_s")
 LANGUAGE: Final = (*NETWORK, "attention", "attention_compute", "link", "exchange_s")
+#: One chip, whose weights may be stored in fewer bits than they are multiplied in.
+EDGE: Final = ("memory", "compute_stored", "start_s", "attention", "attention_compute")
 #: Devices whose link is published without its direction: taken to be the sum of both.
 LINKED: Final = {
     "trainium": Topology(
@@ -75,8 +81,10 @@ class Class:
 
     Attributes:
         runtime: Id of the runtime.
+        name: For the reader.
         match: Patterns of the devices that have rows.
         carried: Patterns of the class, its other devices among them.
+        tile: Rows that a product with unpacked weights takes at a time.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
         why: For the reader.
@@ -84,8 +92,10 @@ class Class:
     """
 
     runtime: str
+    name: str
     match: tuple[str, ...]
     carried: tuple[str, ...] = ()
+    tile: int = 1
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
     why: str
@@ -95,6 +105,7 @@ class Class:
 CLASSES: Final = (
     Class(
         runtime="tpu-inference",
+        name="language models on TPUs",
         match=("tpu-v5e", "tpu-v6e", "tpu-v7x"),
         carried=("tpu-v",),
         free=LANGUAGE,
@@ -105,6 +116,7 @@ CLASSES: Final = (
     ),
     Class(
         runtime="optimum-habana",
+        name="language models on Gaudi",
         match=("gaudi-2", "gaudi-3"),
         free=LANGUAGE,
         why="shares of bandwidth and peak that whole answers attain on Gaudi 2 and 3",
@@ -112,6 +124,7 @@ CLASSES: Final = (
     ),
     Class(
         runtime="nxd-inference",
+        name="language models on Trainium",
         match=("neuroncore-v2",),
         carried=("neuroncore-v3", "neuroncore-v4"),
         free=LANGUAGE,
@@ -120,6 +133,7 @@ CLASSES: Final = (
     ),
     Class(
         runtime="neuron",
+        name="networks on NeuronCores",
         match=("neuroncore-v2",),
         carried=("neuroncore-v3", "neuroncore-v4"),
         free=(*NETWORK, "step_s"),
@@ -128,6 +142,7 @@ CLASSES: Final = (
     ),
     Class(
         runtime="tt-transformers",
+        name="language models on Tenstorrent cards",
         match=("wormhole", "blackhole"),
         free=(*LANGUAGE, "step_s"),
         why="shares of bandwidth and peak that language models attain on Tenstorrent cards",
@@ -136,10 +151,29 @@ CLASSES: Final = (
     ),
     Class(
         runtime="tt-nn",
+        name="networks on Tenstorrent cards",
         match=("wormhole", "blackhole"),
         free=NETWORK,
         why="shares of bandwidth and peak that networks attain on Tenstorrent cards",
         source="tenstorrent/tt-metal, models/README.md (Apache-2.0)",
+    ),
+    Class(
+        runtime="tensorrt-edge-llm",
+        name="language models on Jetson Thor",
+        match=("sm_110",),
+        tile=64,
+        free=("compute", *EDGE),
+        why="shares of bandwidth and peak that language models attain on a Jetson AGX Thor",
+        source="NVIDIA, TensorRT Edge-LLM, performance benchmarks",
+    ),
+    Class(
+        runtime="tensorrt-edge-llm",
+        name="language models on Jetson Orin",
+        match=("sm_87",),
+        tile=64,
+        free=EDGE,
+        why="shares of bandwidth and peak that language models attain on Jetson Orin",
+        source="NVIDIA, TensorRT Edge-LLM, performance benchmarks",
     ),
 )
 
@@ -153,6 +187,7 @@ class Step:
         launches: Kernels that one execution starts.
         moved: Seconds at the whole bandwidth.
         worked: Seconds at the whole peak.
+        stored: Whether weights are unpacked.
         linked: Seconds at the whole rate of the link.
         attends: Whether it is attention.
         talks: Whether it is a collective.
@@ -163,6 +198,7 @@ class Step:
     launches: Floats
     moved: Floats
     worked: Floats
+    stored: NDArray[np.bool_]
     linked: Floats
     attends: NDArray[np.bool_]
     talks: NDArray[np.bool_]
@@ -171,7 +207,9 @@ class Step:
     def seconds(self, c: Mapping[str, float]) -> float:
         """Of the step, under these constants."""
         memory = np.where(self.attends, c.get("attention", c["memory"]), c["memory"])
-        compute = np.where(self.attends, c.get("attention_compute", c["compute"]), c["compute"])
+        whole = c.get("compute", 1.0)
+        compute = np.where(self.stored, c.get("compute_stored", whole), whole)
+        compute = np.where(self.attends, c.get("attention_compute", whole), compute)
         start = np.where(self.talks, c.get("exchange_s", c["start_s"]), c["start_s"])
         slowest = np.maximum(self.moved / memory, self.worked / compute)
         slowest = np.maximum(slowest, self.linked / c.get("link", 1.0))
@@ -203,10 +241,13 @@ class Run:
 def runs_of(one: Class) -> list[Run]:
     """All rows of a class."""
     with ROWS.open(newline="", encoding="utf-8") as file:
-        return [_run(r) for r in csv.DictReader(file) if r["runtime"] == one.runtime]
+        rows = [r for r in csv.DictReader(file) if r["runtime"] == one.runtime]
+    return [
+        _run(r, one.tile) for r in rows if matches((*one.match, *one.carried), load(r["device"]))
+    ]
 
 
-def _run(r: Mapping[str, str]) -> Run:
+def _run(r: Mapping[str, str], tile: int) -> Run:
     into, out = int(r["input"] or 0), int(r["output"] or 0)
     phases = {"run": (("prefill", 1.0), ("decode", float(out)))}.get(r["phase"])
     steps = tuple(
@@ -224,6 +265,7 @@ def _run(r: Mapping[str, str]) -> Run:
                 into=into,
                 context=int(r["context"] or into + out // 2),
                 thin="bfp4" in r["note"],
+                tile=tile,
             ),
         )
         for phase, times in phases or ((r["phase"], 1.0),)
@@ -253,11 +295,12 @@ def _step(
     into: int,
     context: int,
     thin: bool,
+    tile: int,
 ) -> Step:
     device = load(device_id)
     if phase == "network":
         sizes = {"batch": batch} | ({"seq": into} if into else {})
-        return _columns(gambrel.load_model(model), device, sizes, runtime, precision)
+        return _columns(gambrel.load_model(model), device, sizes, runtime, precision, tile=tile)
     spec = spec_of(model)
     assert spec is not None
     node = LINKED.get(device_id) or topology_for(device)
@@ -269,7 +312,7 @@ def _step(
         topology=node,
         runtime=runtime,
     )
-    return _columns(workload, node.place(device, chips), {}, runtime, None, thin=thin)
+    return _columns(workload, node.place(device, chips), {}, runtime, None, thin=thin, tile=tile)
 
 
 def _pass(phase: str, batch: int, into: int, context: int) -> ForwardPass:
@@ -288,6 +331,7 @@ def _columns(
     precision: str | None,
     *,
     thin: bool = False,
+    tile: int = 1,
 ) -> Step:
     """What a workload asks of a device; ``thin``: gate and up projections are stored in bfp4."""
     settings = Settings(sizes=sizes, runtime=runtime, precision=precision)
@@ -295,34 +339,36 @@ def _columns(
     machine = Machine(device, settings)
     chosen = machine.chosen(bench.workload, settings)
     items = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).items
-    rows = [_row(item, machine.roofs) for item in items]
+    rows = [_row(item, machine.roofs, tile) for item in items]
     if thin:  # as one matrix they are the largest of a layer
         layers = [i for i, x in enumerate(items) if x.count > 1 and x.view.kind == "matmul"]
         rows[max(layers, key=lambda i: rows[i]["moved"])]["moved"] *= BFP4
     for row in rows:
-        row["floor"] = max(row["moved"], row["worked"], row["linked"])
+        row["floor"] = max(row["moved"], row.pop("least"), row["linked"])
     columns: dict[str, Any] = {k: np.array([row[k] for row in rows]) for k in rows[0]}
     return Step(
         attends=np.array([item.view.kind == "attention" for item in items]),
+        stored=np.array([unpacked(item.view, item.cost) is not None for item in items]),
         talks=np.array([item.view.kind == "collective" for item in items]),
         **columns,
     )
 
 
-def _row(item: Item, roofs: Roofs) -> dict[str, float]:
-    cost = item.cost
-    worked = [
-        flops / roof[1]
-        for (engine, dtype), flops in cost.work.items()
-        if engine.value != "special"
-        and (roof := roofs.least_time_roof(engine.value, dtype, cost.prunable))
-    ]
+def _row(item: Item, roofs: Roofs, tile: int) -> dict[str, float]:
+    cost, stored = item.cost, unpacked(item.view, item.cost)
+    more = 1 if stored is None else filled(item.view, tile)
+    busy: dict[Engine, float] = {}
+    for (engine, dtype), flops in cost.work.items():
+        roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
+        if roof and engine is not Engine.SPECIAL:
+            busy[engine] = max(busy.get(engine, 0.0), flops / roof[1])
     link = roofs.link_byte_per_s
     return {
         "count": float(item.count),
         "launches": float(item.launches),
         "moved": (cost.read_bytes + cost.write_bytes) / (roofs.memory_byte_per_s or 1.0),
-        "worked": max(worked, default=0.0),
+        "worked": max((busy[e] * more for e in counted(stored) if e in busy), default=0.0),
+        "least": max(busy.values(), default=0.0),
         "linked": cost.link_bytes / link if link and cost.link_bytes else 0.0,
     }
 
@@ -364,7 +410,7 @@ def left_out(one: Class, runs: Sequence[Run], by: str = "model") -> list[float]:
 def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
     """As constants.json has them: of devices with rows, and of the others of their class."""
     constants = {k: float(f"{v:.4g}") for k, v in fit(one, fitted(one, runs)).items()}
-    print(f"{one.runtime}: {len(runs)} runs, {constants}")
+    print(f"{one.name}: {len(runs)} runs, {constants}")
     low, high, error = _spread(one, runs, "model")
     if len({r.device for r in runs}) > 1:
         ends = _spread(one, runs, "device")
@@ -376,9 +422,10 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "runtime": one.runtime,
         "match": list(one.match),
         "memory": 0.0,
-        "compute": 0.0,
-        "compute_stored": constants["compute"],
+        "compute": 0.0,  # unknown, unless it was fitted
+        "compute_stored": constants.get("compute", 0.0),
         "unpack": 0.0,
+        **({"tile": one.tile} if one.tile > 1 else {}),
         **constants,
         "low": round(min(low, 0.95), 3),
         "high": round(max(high, 1.05), 3),

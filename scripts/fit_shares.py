@@ -30,7 +30,7 @@ from scipy.optimize import least_squares
 
 import constants_file
 import gambrel
-from gambrel.analysis.estimate.shares import heads_per_cache, lanes_of, peak_of, unpacked
+from gambrel.analysis.estimate.shares import counted, heads_per_cache, lanes_of, peak_of, unpacked
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -139,9 +139,10 @@ CLASSES = (
         match=("sm_87",),
         name="Jetson Orin",
         confidence="low",
-        backends=("CUDA",),
+        backends=("CUDA", "Ollama"),
         since="2024-01",
-        why="shares of bandwidth and peak that llama.cpp attains on Jetson AGX Orin; one prompt",
+        why="shares of bandwidth and peak that llama.cpp attains on Jetson Orin, whose power modes "
+        "differ; two prompts",
     ),
     Class(
         match=("sm_61",),
@@ -479,6 +480,7 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device, by
         attends = item.view.kind == "attention"
         once = (cost.read_bytes + cost.write_bytes) / roofs.memory_byte_per_s
         moved = once * heads_per_cache(item.view) if attends and by_head else once
+        stored = unpacked(item.view, cost)
         roofline_s = [
             flops / roof[1]
             for (engine, dtype), flops in cost.work.items()
@@ -488,10 +490,9 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device, by
         worked = [
             flops / peak_of(roofs, engine, dtype, roof[1])
             for (engine, dtype), flops in cost.work.items()
-            if engine.value != "special"
+            if engine in counted(stored)
             and (roof := roofs.least_time_roof(engine.value, dtype, cost.prunable))
         ]
-        stored = unpacked(item.view, cost)
         unpack = 2 * stored / lanes if stored and lanes else 0.0
         slowest = max(worked, default=0.0)
         columns.append(

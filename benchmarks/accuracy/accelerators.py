@@ -1,4 +1,4 @@
-"""TPUs, Gaudis, NeuronCores and Tensix processors: whole runs that makers and users published.
+"""TPUs, Gaudis, NeuronCores, Tensix processors, Jetsons: whole runs that makers and users published.
 
 The rows come with the project (benchmarks/data/accelerators); no folder is read.
 """
@@ -15,15 +15,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_accelerators
 from gambrel.analysis.estimate import packaged
 
-NAMES = {
-    "tpu-inference": "language models on TPUs",
-    "optimum-habana": "language models on Gaudi",
-    "nxd-inference": "language models on Trainium",
-    "neuron": "networks on NeuronCores",
-    "tt-transformers": "language models on Tenstorrent cards",
-    "tt-nn": "networks on Tenstorrent cards",
-}
-
 
 def score(_: Path) -> Iterable[Score]:
     """Of each runtime, with the model left out and with the device left out."""
@@ -35,10 +26,9 @@ def score(_: Path) -> Iterable[Score]:
 
 
 def _score(one: fit_accelerators.Class, runs: Sequence[fit_accelerators.Run], by: str) -> Score:
-    ends = next(s for s in packaged().shares if s.runtime == one.runtime)
-    name = NAMES[one.runtime]
+    ends = next(s for s in packaged().shares if (s.runtime, s.match) == (one.runtime, one.match))
     return Score(
-        what=name,
+        what=one.name,
         runs=[
             Run(
                 name=r.name,
@@ -51,5 +41,5 @@ def _score(one: fit_accelerators.Class, runs: Sequence[fit_accelerators.Run], by
             for r, t in zip(runs, fit_accelerators.left_out(one, runs, by), strict=True)
         ],
         held_out=f"leave one {by} out",
-        family=name,
+        family=one.name,
     )

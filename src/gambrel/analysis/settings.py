@@ -84,7 +84,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
     single = known if mixed or not workload.precisions else None
     language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
-    stored = of_weights(workload.precisions) if language and workload.precisions else None
+    stored = of_weights(workload.precisions) or workload.precisions if language else None
     chosen = choose(device, settings.runtime, precision=single, weights=stored, language=language)
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)

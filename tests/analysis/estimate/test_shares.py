@@ -317,3 +317,67 @@ def test_a_serving_plan_is_a_view_of_the_same_estimate():
     ).expected_time_s
     assert tpot.value > 0.95 * float(alone)
     assert tpot.value < 1.3 * float(alone)
+
+
+@pytest.mark.parametrize("precision", ["w4a16", "w8a16", "q4_0"])
+def test_llama_cpp_multiplies_whole_numbers_and_blocks_as_int8(config, precision):
+    found = prompt(config, "rtx-4090", precision)
+    _, seconds = down_of(found)
+    _, blocks = down_of(prompt(config, "rtx-4090", "q4_0"))
+    assert seconds == pytest.approx(blocks, rel=0.01)
+    # The limit takes the faster products too: no runtime may be faster than it.
+    assert found.sol_time_s < found.roofline_time_s
+
+
+def test_on_apple_each_query_head_reads_the_cache(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"num_key_value_heads": 2}))
+    apple = shares("apple")
+    assert apple.by_head
+    assert apple.attention is not None
+    found = decode(str(path), "m2-ultra", "fp16")
+    one = next(op for op in found.ops if op.kind == "attention")
+    read = 4 * one.measures.traffic_bytes / one.count  # 8 query heads, 2 of keys and values
+    by_hand = apple.start_s + read / (apple.attention * 800e9)
+    assert float(one.measures.expected_time_s) / one.count == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_on_a_jetson_a_few_rows_take_as_long_as_a_tile_of_them(config):
+    orin = known("jetson-agx-orin-64gb", "tensorrt-edge-llm")
+    peak = load("jetson-agx-orin-64gb").ceiling("matrix", "bf16").flop_per_s
+    tile = 2 * orin.tile * 1024 * 4096 / (orin.compute_stored * peak)
+
+    def down(batch):
+        found = decode(config, "jetson-agx-orin-64gb", "w4a16", batch_size=batch)
+        assert found.runtime == "tensorrt-edge-llm"
+        one = next(op for op in found.ops if "down_proj" in op.name)
+        return float(one.measures.expected_time_s) / one.count - orin.start_s
+
+    assert down(2) == down(orin.tile) == pytest.approx(tile)
+    assert down(orin.tile + 1) == pytest.approx(2 * tile)
+    assert down(1) < tile / 2
+
+
+def test_16_bit_prompts_on_a_jetson_have_no_time_under_a_runtime_timed_in_4_bits(config):
+    asked = {"device": "jetson-agx-orin-64gb", "runtime": "tensorrt-edge-llm"}
+    assert decode(config, precision="bf16", **asked).expected_time_s is not None
+    found = gambrel.analyze(
+        config, asked["device"], phase="prefill", precision="bf16", seq=512,
+        runtime=asked["runtime"],
+    )  # fmt: skip
+    assert found.expected_time_s is None
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "runtime"),
+    [
+        ("rtx-4090", "w4a16", "llama-cpp"),
+        ("jetson-agx-thor-t5000", "w4a16", "tensorrt-edge-llm"),
+        ("jetson-agx-thor-t5000", "nvfp4", "tensorrt-edge-llm"),
+        ("jetson-agx-orin-64gb", "q4_k_m", "llama-cpp"),
+        ("a100-sxm4-80gb", "w4a16", "vllm"),
+        ("rtx-4090", "bf16", "pytorch"),
+    ],
+)
+def test_the_format_of_the_weights_decides_the_default(config, device, precision, runtime):
+    assert decode(config, device, precision).runtime == runtime

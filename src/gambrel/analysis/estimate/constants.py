@@ -117,6 +117,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         compute: Share of the peak, weights of 16 bits and more.
         compute_stored: Share of the peak where weights are unpacked.
         unpack: Lane cycles to unpack a weight.
+        tile: Rows to which products of several rows with unpacked weights are filled up.
         start_s: Start of an op.
         matrix: Share of the peak of a matrix engine beside vector units (AMX); 0 where it was not
             measured, None where there is no such class.
@@ -147,6 +148,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     compute_stored: float
     unpack: float
     start_s: float
+    tile: int = 1
     matrix: float | None = None
     lanes_per_byte: float = 0.0
     attention: float | None = None

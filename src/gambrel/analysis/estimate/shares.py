@@ -34,13 +34,15 @@ from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, Size, holds, minimum
+from gambrel.ops.base import Engine, Size, ceil_div, holds, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Runtime, matches
 
 #: Work that has a roof of its own; special functions are left out, as in the roofline.
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
+#: Formats of few bits that matrix engines multiply as they are.
+_NATIVE: Final = frozenset({"fp8", "mxfp8", "fp6", "fp4", "mxfp4", "nvfp4"})
 _WEIGHT: Final = "weight"
 _ATTENTION: Final = "attention"
 _COLLECTIVE: Final = "collective"
@@ -190,19 +192,18 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
         rate = shares.link * roofs.link_byte_per_s
         slowest = maximum(slowest, roofline.seconds(cost.link_bytes, rate))
     for (engine, dtype), flops in cost.work.items():
-        if engine not in _COUNTED:
+        if engine not in counted(stored):
             continue
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
-        if roof is not None:
-            beside = shares.matrix is not None and roofs.device.ceiling("matrix", dtype)
-            share = shares.matrix if beside and shares.matrix is not None else compute
-            if not share:
+        beside = shares.matrix is not None and roofs.device.ceiling("matrix", dtype)
+        share = shares.matrix if beside and shares.matrix is not None else compute
+        if roof is None or not share:  # unknown
+            if engine is Engine.MATRIX and not _streams(flops, moved):
                 return None
-            slowest = maximum(
-                slowest, roofline.seconds(flops, share * peak_of(roofs, engine, dtype, roof[1]))
-            )
-        elif engine is Engine.MATRIX and not _streams(flops, moved):
-            return None
+            continue
+        done = flops if stored is None else flops * filled(view, shares.tile)
+        rate = share * peak_of(roofs, engine, dtype, roof[1])
+        slowest = maximum(slowest, roofline.seconds(done, rate))
     lanes = lanes_of(roofs, shares.lanes_per_byte)
     if stored is not None and lanes:
         slowest = maximum(slowest, roofline.seconds(2 * shares.unpack * stored, lanes))
@@ -225,6 +226,22 @@ def heads_per_cache(view: OpView) -> Size:
     return heads / view.size("kv_heads", heads) if holds(view.size("q_len", 1) <= 1) else 1
 
 
+def filled(view: OpView, tile: int) -> Size:
+    """Rows that a product computes over those it was asked for; one row alone has its own kernel.
+
+    Kernels that unpack weights on the way take so many rows at a time.
+    """
+    rows = view.size("m", 1)
+    if tile == 1 or view.kind != "matmul" or not holds(rows > 1):
+        return 1
+    return ceil_div(rows, tile) * tile / rows
+
+
+def counted(stored: Size | None) -> tuple[Engine, ...]:
+    """Engines whose work counts: what unpacks weights on the vector units has its own constant."""
+    return _COUNTED if stored is None else _COUNTED[:1]
+
+
 def lanes_of(roofs: Roofs, per_byte: float | None) -> float | None:
     """FLOP/s of the vector units: the device's own, else what its class has per byte/s."""
     own = roofs.vector_peak("fp32")
@@ -239,7 +256,7 @@ def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float) -> float:
 
 def unpacked(view: OpView, cost: Cost) -> Size | None:
     """Weights that an op reads in fewer bits than it multiplies; None without any."""
-    if view.kind == "embedding":
+    if view.kind == "embedding" or any(dtype in _NATIVE for _, dtype in cost.work):
         return None
     sizes = [
         minimum(t.elements, 8 / BITS[t.dtype] * cost.read_bytes)
