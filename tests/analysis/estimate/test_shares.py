@@ -368,6 +368,14 @@ def test_16_bit_prompts_on_a_jetson_have_no_time_under_a_runtime_timed_in_4_bits
     assert found.expected_time_s is None
 
 
+def test_other_integrated_gpus_of_the_class_have_a_wider_range(config):
+    own, other = (
+        decode(config, device, "w4a16").expected_time_s for device in ("arc-165h", "arc-155h")
+    )
+    assert other.high / other.value > own.high / own.value
+    assert "none was measured on this one" in other.reason
+
+
 @pytest.mark.parametrize(
     ("device", "precision", "runtime"),
     [
@@ -375,6 +383,9 @@ def test_16_bit_prompts_on_a_jetson_have_no_time_under_a_runtime_timed_in_4_bits
         ("jetson-agx-thor-t5000", "w4a16", "tensorrt-edge-llm"),
         ("jetson-agx-thor-t5000", "nvfp4", "tensorrt-edge-llm"),
         ("jetson-agx-orin-64gb", "q4_k_m", "llama-cpp"),
+        ("arc-140v", "w4a16", "openvino-genai"),
+        ("arc-140v", "q4_k_m", "llama-cpp"),
+        ("arc-165h", "bf16", "openvino-genai"),
         ("a100-sxm4-80gb", "w4a16", "vllm"),
         ("rtx-4090", "bf16", "pytorch"),
     ],
