@@ -1,4 +1,4 @@
-"""TPUs, Gaudis, NeuronCores, Tensix processors, Jetsons: whole runs that makers and users published.
+"""TPUs, Gaudis, NeuronCores, Tensix, Jetsons, Arc: whole runs that makers and users published.
 
 The rows come with the project (benchmarks/data/accelerators); no folder is read.
 """
