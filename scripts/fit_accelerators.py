@@ -39,6 +39,7 @@ from gambrel.llm.step import ForwardPass, decode, mixed, prefill
 from gambrel.llm.topology import Topology, topology_for
 from gambrel.ops.base import Engine
 from gambrel.runtimes import matches
+from gambrel.runtimes import runtime as runtime_of
 from gambrel.workload import Workload
 
 ROOT: Final = Path(__file__).parents[1]
@@ -156,6 +157,14 @@ CLASSES: Final = (
         free=NETWORK,
         why="shares of bandwidth and peak that networks attain on Tenstorrent cards",
         source="tenstorrent/tt-metal, models/README.md (Apache-2.0)",
+    ),
+    Class(
+        runtime="mlx",
+        name="language models on Apple's GPUs under MLX",
+        match=("apple",),
+        free=("compute", *EDGE),
+        why="shares of bandwidth and peak that language models attain under MLX on Apple's GPUs",
+        source="ml-explore/mlx-lm, mlx_lm/BENCHMARKS.md (MIT), and reports of users",
     ),
     Class(
         runtime="openvino-genai",
@@ -330,6 +339,7 @@ def _step(
         Sharding(tensor=chips),
         topology=node,
         runtime=runtime,
+        fused=runtime_of(runtime).served,
     )
     return _columns(workload, node.place(device, chips), {}, runtime, None, thin=thin, tile=tile)
 

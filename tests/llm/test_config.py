@@ -220,6 +220,11 @@ def test_an_unnamed_dtype_is_no_choice() -> None:
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "w4a16,block=64"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "w8a16"),
         ({"quant_method": "mxfp4"}, "bf16,experts=mxfp4"),
+        ({"group_size": 64, "bits": 4}, "w4a16,block=32,embeddings=int4,head=int4"),
+        (
+            {"group_size": 32, "bits": 4, "mode": "mxfp4"},
+            "mxfp4,compute=bf16,embeddings=mxfp4,head=mxfp4",
+        ),
         ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "w8a16"),
         (
             {

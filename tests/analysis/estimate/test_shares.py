@@ -41,7 +41,7 @@ def decode(config, device, precision, **more):
 
 
 def shares(name):
-    return next(s for s in packaged().shares if name in s.match)
+    return next(s for s in packaged().shares if name in s.match and s.runtime == "llama-cpp")
 
 
 def test_a_16_bit_matrix_takes_its_bytes_at_a_share_of_the_bandwidth(config):
@@ -374,6 +374,20 @@ def test_other_integrated_gpus_of_the_class_have_a_wider_range(config):
     )
     assert other.high / other.value > own.high / own.value
     assert "none was measured on this one" in other.reason
+
+
+def test_a_checkpoint_of_mlx_takes_the_time_of_its_format(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"quantization": {"group_size": 64, "bits": 4}}))
+    packed = "w4a16,block=32,embeddings=int4,head=int4"
+    own, asked, plain = (
+        decode(str(path), "m4-max", precision, runtime="mlx")
+        for precision in (None, packed, "bf16")
+    )
+    assert own.expected_time_s.value == asked.expected_time_s.value < plain.expected_time_s.value
+    head, small = (next(op for op in a.ops if op.name == "lm_head") for a in (plain, own))
+    ratio = float(small.measures.roofline_time_s) / float(head.measures.roofline_time_s)
+    assert ratio == pytest.approx(4.5 / 16, rel=0.01)
 
 
 @pytest.mark.parametrize(

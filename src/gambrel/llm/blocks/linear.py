@@ -64,7 +64,8 @@ def _weights(
     """The matrix, its scales and the bias, as far as there are such."""
     p = e.precisions
     made = [e.weight("weight", (n, k), p.of(part)) if matrix is None else matrix]
-    if part == "weights" and p.scales(k, n):
+    scaled = part == "weights" or (part == "lm_head" and p.of(part) == p.weights)
+    if scaled and p.scales(k, n):
         made.append(e.buffer("scales", (p.scales(k, n),), p.scale))
     if bias:
         made.append(e.weight("bias", (n,)))

@@ -17,10 +17,10 @@ def quantization(f: Fields) -> Quantization | None:
     Raises:
         CaptureError: Fields of a wrong type.
     """
-    part = f.part("quantization_config", "compression_config")
+    part = f.part("quantization_config", "compression_config", "quantization")
     if part is None:
         return None
-    method = part.text("quant_method", default="")
+    method = part.text("quant_method", default="mlx" if part.has("bits", "mode") else "")
     reader = _METHODS.get(method.lower())
     if reader is None:
         note = (
@@ -62,6 +62,17 @@ def _bitsandbytes(q: Fields) -> _Answer:
     if q.flag("load_in_4bit", default=False):
         return "w4a16,block=64", ""
     return "w8a16", ""
+
+
+def _mlx(q: Fields) -> _Answer:
+    """MLX packs the table and the head as well; a group has a scale and an offset of 16 bits."""
+    mode = q.text("mode", default="affine")
+    if mode in ("mxfp4", "nvfp4"):
+        return f"{mode},compute=bf16,embeddings={mode},head={mode}", ""
+    scheme, note = _weights_only(q.whole("bits", most=16, default=4), 0)
+    part = f"int{scheme[1]}"
+    block = max(q.whole("group_size", default=64) // 2, 1)
+    return f"{scheme},block={block},embeddings={part},head={part}", note
 
 
 def _mxfp4(_: Fields) -> _Answer:
@@ -189,6 +200,7 @@ _METHODS: Final[dict[str, Callable[[Fields], _Answer]]] = {
     "hqq": _hqq,
     "quanto": _quanto,
     "eetq": lambda _: ("w8a16", ""),
+    "mlx": _mlx,
     "mxfp4": _mxfp4,
     "modelopt": _modelopt,
     "modelopt_fp4": lambda _: ("nvfp4", ""),
