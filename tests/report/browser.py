@@ -53,7 +53,7 @@ class Reader:
 
     def _heard(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.complaints.append(" ".join((message.text, message.location["url"])).strip())
 
     def open(self, text: str, folder: Path) -> Any:
         """Opens a page from a file and waits until it is drawn."""

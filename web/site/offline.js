@@ -18,9 +18,14 @@ self.addEventListener("fetch", (event) => {
     caches.open(KEPT).then(async (kept) => {
       const known = await kept.match(event.request, { ignoreSearch: true });
       if (known) return known;
-      const answer = await fetch(event.request);
-      if (answer.ok) await kept.put(event.request, answer.clone());
+      const answer = await fetch(event.request).catch(() => absent(event.request));
+      if (answer.status === 200) await kept.put(event.request, answer.clone());
       return answer;
     }),
   );
 });
+
+// A browser may learn late that it is offline: a stored answer that was not kept is empty then, and Python answers.
+function absent(request) {
+  return request.url.includes("/answers/") ? new Response(null, { status: 204 }) : Response.error();
+}

@@ -68,7 +68,7 @@ export class BrowserEngine implements Engine {
     if (!plain || !models.includes(String(model)) || !devices.includes(String(hardware))) return null;
     if (!navigator.onLine) return null; // Python is kept for that, the answers are not
     const answer = await fetch(`answers/${model}/${hardware}.json.gz`).catch(() => null);
-    if (!answer?.ok || !answer.body) return null;
+    if (answer?.status !== 200 || !answer.body) return null;
     return new Response(answer.body.pipeThrough(new DecompressionStream("gzip"))).json();
   }
 }
