@@ -90,8 +90,15 @@ def _time(analysis: Analysis) -> str:
     if roof is None:
         return "Expected: unknown, as the roofline is: the device publishes no roof for this work"
     rate = f", {rate_text(number / roof)} {unit}/s" if roof else ""
-    why = "no expected time: no constants were fitted for this device and runtime"
-    return f"Roofline: {format_si(roof, 's')}{rate}; {why}"
+    return f"Roofline: {format_si(roof, 's')}{rate}; no expected time: {_why_none(analysis)}"
+
+
+def _why_none(analysis: Analysis) -> str:
+    """Why there is a roofline and no expected time."""
+    unknown = [one for one in analysis.sol.unknown if "/" not in one]
+    if analysis.bound is None and unknown:
+        return f"the device publishes no peak for {' and '.join(unknown)} work"
+    return "no constants were fitted for this device and runtime"
 
 
 def _limits(analysis: Analysis) -> str:
