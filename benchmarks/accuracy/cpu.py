@@ -6,7 +6,7 @@ The rows come with the project (benchmarks/data/cpu); no folder is read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.accuracy import Run, Score
@@ -23,28 +23,44 @@ NAMES = {
     "torch-compile": "torch.compile, i9-10940X and i7-12700H",
 }
 BOARDS = {
-    "pytorch": "eager PyTorch, Raspberry Pi 5",
-    "onnxruntime": "ONNX Runtime, Raspberry Pi 5",
+    "pytorch": "eager PyTorch, Raspberry Pi 4 and 5",
+    "onnxruntime": "ONNX Runtime, Raspberry Pi 4 and 5",
     "litert": "LiteRT (XNNPACK), Raspberry Pi 4",
 }
 
 
 def score(_: Path) -> Iterable[Score]:
     """By runtime."""
-    for found, names in ((fit_cpu.rows(), NAMES), (fit_cpu.boards(), BOARDS)):
-        for name, words in names.items():
-            own = [r for r in found if r.runtime == name]
-            ratios = fit_cpu.left_out(own)
+    found = fit_cpu.rows()
+    for name, words in NAMES.items():
+        how = "6 folds by model" if name == "torch-compile" else "leave one model out"
+        yield _score(words, [[r for r in found if r.runtime == name]], how)
+    published = fit_cpu.boards()
+    for name, words in BOARDS.items():
+        own = [r for r in published if r.runtime == name]
+        boards = fit_cpu.by_board(own)
+        yield _score(words, boards, "leave one model out")
+        if len(boards) > 1:
+            every = [row for rows in boards for row in rows]
             yield Score(
                 what=words,
-                runs=[_run(r, r.seconds / float(q)) for r, q in zip(own, ratios, strict=True)],
-                held_out="6 folds by model" if name == "torch-compile" else "leave one model out",
+                runs=_runs(every, fit_cpu.board_left_out(own), "cortex-a"),
+                held_out="leave one device out",
             )
 
 
-def _run(row: fit_cpu.Row, expected: float) -> Run:
+def _score(words: str, parts: Iterable[Sequence[fit_cpu.Row]], how: str) -> Score:
+    runs = [run for rows in parts for run in _runs(rows, fit_cpu.left_out(rows))]
+    return Score(what=words, runs=runs, held_out=how)
+
+
+def _runs(rows: Sequence[fit_cpu.Row], ratios: Iterable[float], match: str = "") -> list[Run]:
+    return [_run(r, r.seconds / float(q), match) for r, q in zip(rows, ratios, strict=True)]
+
+
+def _run(row: fit_cpu.Row, expected: float, match: str) -> Run:
     mine = [s for s in packaged().shares if s.runtime == row.runtime]
-    here = "xeon" if row.device.id == "cores" else row.device.id
+    here = match or ("xeon" if row.device.id == "cores" else row.device.id)
     shares = next(s for s in mine if any(pattern in here for pattern in s.match))
     settings = Settings(precision=row.precision, runtime=row.runtime)
     found = answered(row.bench, Machine(row.device, settings), settings)

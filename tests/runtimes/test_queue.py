@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gambrel
 from gambrel.analysis.expected import queue
 
 seconds = st.floats(0, 100, allow_subnormal=False)
@@ -95,3 +96,14 @@ def test_arrays_are_points_of_their_own(kernels):
     for i in range(2):
         one, _ = end_of([(whole[i], n, start) for whole, n, start in kernels], 3.0)
         assert np.broadcast_to(together, (2,))[i] == pytest.approx(one)
+
+
+def test_the_host_of_a_jetson_is_slower_than_that_of_a_card():
+    """Orin Nano: 16.2 ms for MobileNetV2 (benchmarks/data/jetson/eager.csv); i9-10900X: 3.7 ms."""
+    jetson, card = (
+        gambrel.analyze("mobilenet-v2", device, runtime="pytorch", precision="fp32")
+        for device in ("jetson-orin-nano-8gb", "rtx-3080-10gb")
+    )
+    assert jetson.limited_by == card.limited_by == "host"
+    assert jetson.expected_time_s.low < 16.234e-3 < jetson.expected_time_s.high
+    assert card.expected_time_s.low < 3.686e-3 < card.expected_time_s.high
