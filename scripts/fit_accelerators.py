@@ -86,6 +86,7 @@ class Class:
         match: Patterns of the devices that have rows.
         carried: Patterns of the class, its other devices among them.
         tile: Rows that a product with unpacked weights takes at a time.
+        matrix: As in `Shares`.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
         why: For the reader.
@@ -97,6 +98,7 @@ class Class:
     match: tuple[str, ...]
     carried: tuple[str, ...] = ()
     tile: int = 1
+    matrix: float | None = None
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
     why: str
@@ -165,6 +167,17 @@ CLASSES: Final = (
         free=("compute", *EDGE),
         why="shares of bandwidth and peak that language models attain under MLX on Apple's GPUs",
         source="ml-explore/mlx-lm, mlx_lm/BENCHMARKS.md (MIT), and reports of users",
+    ),
+    Class(
+        runtime="onnxruntime",
+        name="networks under ONNX Runtime on Jetson",
+        match=("jetson-orin-nano-8gb",),
+        carried=("jetson",),
+        free=NETWORK,
+        matrix=0.0,
+        why="shares of bandwidth and peak that networks in fp32 attain under ONNX Runtime on a "
+        "Jetson Orin Nano, one image at a time",
+        source="ispcojp/ai_inference_device_benchmark (figures only)",
     ),
     Class(
         runtime="openvino-genai",
@@ -455,6 +468,7 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "compute_stored": constants.get("compute", 0.0),
         "unpack": 0.0,
         **({"tile": one.tile} if one.tile > 1 else {}),
+        **({} if one.matrix is None else {"matrix": one.matrix}),
         **constants,
         "low": round(min(low, 0.95), 3),
         "high": round(max(high, 1.05), 3),
@@ -498,8 +512,8 @@ def main() -> None:
         found += shares(one, runs)
     if "--write" in sys.argv:
         constants = constants_file.read()
-        names = {one.runtime for one in CLASSES}
-        others = [s for s in constants["shares"] if s["runtime"] not in names]
+        own = {(s["runtime"], tuple(s["match"])) for s in found}  # type: ignore[arg-type]
+        others = [s for s in constants["shares"] if (s["runtime"], tuple(s["match"])) not in own]
         constants["shares"] = others + found
         constants_file.write(constants)
 
