@@ -1,4 +1,4 @@
-"""Refits what TPUs, Gaudis, NeuronCores, Tensix processors and Jetsons attain of their roofs.
+"""Refits what TPUs, Gaudis, NeuronCores, Tensix processors, Jetsons and integrated GPUs attain.
 
     python scripts/fit_accelerators.py [--write]
 
@@ -25,6 +25,7 @@ from scipy.optimize import least_squares
 
 import constants_file
 import gambrel
+from accelerator_classes import CLASSES, Class
 from gambrel.analysis.costs import Item
 from gambrel.analysis.estimate.shares import counted, filled, unpacked
 from gambrel.analysis.roofs import Roofs
@@ -59,11 +60,6 @@ LIMITS: Final = {
 }
 #: How firmly constants stay where they start, for a unit of error.
 STIFF: Final = 0.2
-#: What is fitted: networks of one chip say nothing of links; few rows tell a time per step.
-NETWORK: Final = ("memory", "compute", "start_s")
-LANGUAGE: Final = (*NETWORK, "attention", "attention_compute", "link", "exchange_s")
-#: One chip, whose weights may be stored in fewer bits than they are multiplied in.
-EDGE: Final = ("memory", "compute_stored", "start_s", "attention", "attention_compute")
 #: Devices whose link is published without its direction: taken to be the sum of both.
 LINKED: Final = {
     "trainium": Topology(
@@ -74,149 +70,6 @@ LINKED: Final = {
 CARRIED: Final = 1.5
 #: Tenstorrent's block floating point of 4 bits beside that of 8.
 BFP4: Final = 4.5 / 8.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
-    """One runtime on one class of devices, and what is said of it.
-
-    Attributes:
-        runtime: Id of the runtime.
-        name: For the reader.
-        match: Patterns of the devices that have rows.
-        carried: Patterns of the class, its other devices among them.
-        tile: Rows that a product with unpacked weights takes at a time.
-        matrix: As in `Shares`.
-        free: Names of the constants that are fitted.
-        held: Device and model whose rows are scored and count for the range, but are not fitted.
-        why: For the reader.
-        source: Of the rows.
-    """
-
-    runtime: str
-    name: str
-    match: tuple[str, ...]
-    carried: tuple[str, ...] = ()
-    tile: int = 1
-    matrix: float | None = None
-    free: tuple[str, ...]
-    held: tuple[str, str] = ("", "")
-    why: str
-    source: str
-
-
-CLASSES: Final = (
-    Class(
-        runtime="tpu-inference",
-        name="language models on TPUs",
-        match=("tpu-v5e", "tpu-v6e", "tpu-v7x"),
-        carried=("tpu-v",),
-        free=LANGUAGE,
-        held=("tpu-v7x", "qwen3-8b"),
-        why="shares of bandwidth and peak that vLLM, SGLang-JAX and JetStream attain on TPUs",
-        source="sgl-project/sglang-jax, AI-Hypercomputer/jetstream-pytorch and tpu-recipes, "
-        "vllm-project/tpu-inference (Apache-2.0)",
-    ),
-    Class(
-        runtime="optimum-habana",
-        name="language models on Gaudi",
-        match=("gaudi-2", "gaudi-3"),
-        free=LANGUAGE,
-        why="shares of bandwidth and peak that whole answers attain on Gaudi 2 and 3",
-        source="Intel, model performance data for Gaudi, and HabanaAI/Gaudi-tutorials (Apache-2.0)",
-    ),
-    Class(
-        runtime="nxd-inference",
-        name="language models on Trainium",
-        match=("neuroncore-v2",),
-        carried=("neuroncore-v3", "neuroncore-v4"),
-        free=LANGUAGE,
-        why="shares of bandwidth and peak that Llamas attain on sixteen Trainium chips",
-        source="aws-neuron/aws-neuron-sdk, about-neuron/benchmarks",
-    ),
-    Class(
-        runtime="neuron",
-        name="networks on NeuronCores",
-        match=("neuroncore-v2",),
-        carried=("neuroncore-v3", "neuroncore-v4"),
-        free=(*NETWORK, "step_s"),
-        why="shares of bandwidth and peak that encoders and ResNets attain on NeuronCores",
-        source="aws-neuron/aws-neuron-sdk, about-neuron/benchmarks",
-    ),
-    Class(
-        runtime="tt-transformers",
-        name="language models on Tenstorrent cards",
-        match=("wormhole", "blackhole"),
-        free=(*LANGUAGE, "step_s"),
-        why="shares of bandwidth and peak that language models attain on Tenstorrent cards",
-        source="tenstorrent/tt-metal, models/README.md and models/tt_transformers/PERF.md "
-        "(Apache-2.0)",
-    ),
-    Class(
-        runtime="tt-nn",
-        name="networks on Tenstorrent cards",
-        match=("wormhole", "blackhole"),
-        free=NETWORK,
-        why="shares of bandwidth and peak that networks attain on Tenstorrent cards",
-        source="tenstorrent/tt-metal, models/README.md (Apache-2.0)",
-    ),
-    Class(
-        runtime="mlx",
-        name="language models on Apple's GPUs under MLX",
-        match=("apple",),
-        free=("compute", *EDGE),
-        why="shares of bandwidth and peak that language models attain under MLX on Apple's GPUs",
-        source="ml-explore/mlx-lm, mlx_lm/BENCHMARKS.md (MIT), and reports of users",
-    ),
-    Class(
-        runtime="onnxruntime",
-        name="networks under ONNX Runtime on Jetson",
-        match=("jetson-orin-nano-8gb",),
-        carried=("jetson",),
-        free=NETWORK,
-        matrix=0.0,
-        why="shares of bandwidth and peak that networks in fp32 attain under ONNX Runtime on a "
-        "Jetson Orin Nano, one image at a time",
-        source="ispcojp/ai_inference_device_benchmark (figures only)",
-    ),
-    Class(
-        runtime="openvino-genai",
-        name="language models on Arc GPUs of Core Ultra 100",
-        match=("arc-165h",),
-        carried=("xe-lpg",),
-        tile=64,
-        free=EDGE,
-        why="shares of bandwidth and peak that language models attain on GPUs of Core Ultra 100",
-        source="openvinotoolkit/openvino, llm_models_7-165H.csv (Apache-2.0)",
-    ),
-    Class(
-        runtime="openvino-genai",
-        name="language models on Arc GPUs of Core Ultra 200V",
-        match=("arc-140v-258v",),
-        carried=("xe2-lpg",),
-        free=EDGE,
-        why="shares of bandwidth and peak that language models attain on GPUs of Core Ultra 200V",
-        source="openvinotoolkit/openvino, llm_models_7-258V.csv (Apache-2.0)",
-    ),
-    Class(
-        runtime="tensorrt-edge-llm",
-        name="language models on Jetson Thor",
-        match=("sm_110",),
-        tile=64,
-        free=("compute", *EDGE),
-        why="shares of bandwidth and peak that language models attain on a Jetson AGX Thor",
-        source="NVIDIA, TensorRT Edge-LLM, performance benchmarks",
-    ),
-    Class(
-        runtime="tensorrt-edge-llm",
-        name="language models on Jetson Orin",
-        match=("sm_87",),
-        tile=64,
-        free=EDGE,
-        why="shares of bandwidth and peak that language models attain on Jetson Orin",
-        source="NVIDIA, TensorRT Edge-LLM, performance benchmarks",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

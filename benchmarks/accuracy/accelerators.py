@@ -13,19 +13,20 @@ from benchmarks.accuracy import Run, Score
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_accelerators
+from accelerator_classes import CLASSES, Class
 from gambrel.analysis.estimate import packaged
 
 
 def score(_: Path) -> Iterable[Score]:
     """Of each runtime, with the model left out and with the device left out."""
-    for one in fit_accelerators.CLASSES:
+    for one in CLASSES:
         runs = fit_accelerators.runs_of(one)
         yield _score(one, runs, "model")
         if len({r.device for r in runs}) > 1:
             yield _score(one, runs, "device")
 
 
-def _score(one: fit_accelerators.Class, runs: Sequence[fit_accelerators.Run], by: str) -> Score:
+def _score(one: Class, runs: Sequence[fit_accelerators.Run], by: str) -> Score:
     ends = next(s for s in packaged().shares if (s.runtime, s.match) == (one.runtime, one.match))
     return Score(
         what=one.name,

@@ -221,6 +221,7 @@ def test_an_unnamed_dtype_is_no_choice() -> None:
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "w8a16"),
         ({"quant_method": "mxfp4"}, "bf16,experts=mxfp4"),
         ({"group_size": 64, "bits": 4}, "w4a16,block=32,embeddings=int4,head=int4"),
+        ({"group_size": 32, "bits": 8}, "w8a16,block=16,embeddings=int8,head=int8"),
         (
             {"group_size": 32, "bits": 4, "mode": "mxfp4"},
             "mxfp4,compute=bf16,embeddings=mxfp4,head=mxfp4",
@@ -324,3 +325,12 @@ def test_an_embedding_model_has_no_head() -> None:
     assert read_config({**config, "architectures": ["Qwen3ForCausalLM"]}).head == "lm"
     judge = read_config({**config, "architectures": ["Qwen3ForSequenceClassification"]})
     assert (judge.head, judge.labels) == ("classifier", 2)
+
+
+def test_mlx_calls_its_quantization_by_another_name() -> None:
+    spec = read_config({**LLAMA3_8B, "quantization": {"group_size": 64, "bits": 4}})
+    assert spec.quantization is not None
+    assert spec.quantization.method == "mlx"
+    assert read_config({**LLAMA3_8B, "quantization": "q4"}).quantization is None
+    with pytest.raises(CaptureError, match="bits"):
+        read_config({**LLAMA3_8B, "quantization": {"group_size": 64, "bits": 16}})

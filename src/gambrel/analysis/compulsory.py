@@ -177,7 +177,7 @@ def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
 def fastest_way(view: OpView, cost: Cost) -> Cost:
     """The cost in the fastest arithmetic that a format of weights admits.
 
-    None says what activations are rounded to: llama.cpp takes int8.
+    Such a format leaves open what activations are rounded to: llama.cpp takes int8.
     """
     return replace(cost, work=in_int8(cost.work, either=True)) if has_blocks(view) else cost
 

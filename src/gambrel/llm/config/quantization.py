@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gambrel.llm.config.fields import Fields
@@ -17,7 +17,8 @@ def quantization(f: Fields) -> Quantization | None:
     Raises:
         CaptureError: Fields of a wrong type.
     """
-    part = f.part("quantization_config", "compression_config", "quantization")
+    own = ("quantization",) if isinstance(f.raw("quantization"), Mapping) else ()  # MLX's name
+    part = f.part("quantization_config", "compression_config", *own)
     if part is None:
         return None
     method = part.text("quant_method", default="mlx" if part.has("bits", "mode") else "")
@@ -67,9 +68,9 @@ def _bitsandbytes(q: Fields) -> _Answer:
 def _mlx(q: Fields) -> _Answer:
     """MLX packs the table and the head as well; a group has a scale and an offset of 16 bits."""
     mode = q.text("mode", default="affine")
-    if mode in ("mxfp4", "nvfp4"):
+    if mode in ("mxfp4", "mxfp8", "nvfp4"):
         return f"{mode},compute=bf16,embeddings={mode},head={mode}", ""
-    scheme, note = _weights_only(q.whole("bits", most=16, default=4), 0)
+    scheme, note = _weights_only(q.whole("bits", most=8, default=4), 0)
     part = f"int{scheme[1]}"
     block = max(q.whole("group_size", default=64) // 2, 1)
     return f"{scheme},block={block},embeddings={part},head={part}", note

@@ -40,7 +40,7 @@ class ServingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limit(self) -> int:
-        """Requests that are tried at the most."""
+        """The most requests that are tried."""
         return _ANY if self.max_sequences is None else self.max_sequences
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gambrel.analysis.fold import fold
 from gambrel.analysis.measures import Estimate, Measures, State
+from gambrel.analysis.plan import OR
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.report import analysis_json
 from gambrel.report.blocks import (
@@ -95,7 +96,7 @@ def _time(analysis: Analysis) -> str:
 
 def _why_none(analysis: Analysis) -> str:
     """Why there is a roofline and no expected time."""
-    unknown = [one for one in analysis.sol.unknown if "/" not in one]
+    unknown = [one for one in analysis.sol.unknown if OR not in one]
     if analysis.bound is None and unknown:
         return f"the device publishes no peak for {' and '.join(unknown)} work"
     return "no constants were fitted for this device and runtime"
