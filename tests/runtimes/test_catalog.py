@@ -203,3 +203,21 @@ def test_a_lost_build_says_how_to_get_it_back(monkeypatch, tmp_path):
             catalog.runtimes()
     finally:
         catalog.runtimes.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("a100-sxm4-80gb", "onnxruntime-cuda"),
+        ("rtx-4090", "onnxruntime-cuda"),
+        ("snapdragon-8-elite", "onnxruntime-qnn"),
+        ("jetson-orin-nano-8gb", "onnxruntime"),
+        ("mi300x", "onnxruntime"),
+        ("xeon-8480+", "onnxruntime"),
+    ],
+)
+def test_onnx_runtime_means_its_execution_provider(device, expected):
+    machine = find(device).device
+    assert choose(machine, "ort").runtime.id == expected
+    names = [r.id for r in on_device(machine) if r.id.startswith("onnxruntime")]
+    assert names == [expected]  # a runtime and its part are not two answers

@@ -19,7 +19,7 @@ from gambrel.advise.case import (
 from gambrel.advise.layout import channels_last, has_layout_copies, has_turned
 from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
-from gambrel.runtimes import Kernels, candidates, check_runs, matches, runtime
+from gambrel.runtimes import Kernels, candidates, check_runs, matches, named, runtime
 
 _LARGEST_BATCH: Final = 1024
 
@@ -72,7 +72,7 @@ def _under(case: Scenario, name: str) -> Scenario:
         UnknownNameError: No such runtime.
         InputError: It does not run there.
     """
-    found = runtime(name)
+    found = named(name, case.device)
     check_runs(found, case.device, language=is_language_model(case.workload))
     return replace(with_settings(case, runtime=found.id), default_runtime=False)
 

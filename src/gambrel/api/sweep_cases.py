@@ -310,7 +310,7 @@ def _partition(
         for name in runtimes:
             for language in {is_language_model(w) for w in workloads}:
                 try:
-                    one = runtime(name) if name else choose(device, language=language).runtime
+                    one = choose(device, name, language=language).runtime
                 except GambrelError:
                     continue
                 if not is_at_once(machine, one):

@@ -77,8 +77,21 @@ def runtime(name: str) -> Runtime:
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
+def named(name: str, device: Device) -> Runtime:
+    """A runtime by name or alias, on a device: where a part of it runs there, that part.
+
+    ``onnxruntime`` is its CUDA execution provider on NVIDIA's cards.
+
+    Raises:
+        UnknownNameError: No such runtime.
+    """
+    found = runtime(name)
+    parts = (r for r in runtimes().values() if r.part_of == found.id)
+    return next((r for r in parts if matches(r.runs_on, device)), found)
+
+
 def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
-    """The runtimes that run on a device.
+    """The runtimes that run on a device; of one that has a part there, the part.
 
     Args:
         device: The machine.
@@ -87,7 +100,9 @@ def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
     return tuple(
         r
         for r in runtimes().values()
-        if matches(r.runs_on, device) and r.language in (None, language)
+        if matches(r.runs_on, device)
+        and r.language in (None, language)
+        and named(r.id, device) is r
     )
 
 
@@ -113,7 +128,7 @@ def choose(
         InputError: The runtime does not run on the device, or not in that format.
     """
     if requested is not None:
-        found = runtime(requested)
+        found = named(requested, device)
         check_runs(found, device, precision, language=language)
         return RuntimeChoice(runtime=found, reason="as asked")
     ranked = sorted(_defaults(device, precision, language, weights), key=lambda pair: pair[0].rank)

@@ -207,6 +207,7 @@ class Runtime(
             unpacked to 16 bits first.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
+        part_of: Runtime whose name means this one on the devices of this one.
         host: Host time by class of device; empty where unknown.
         residency: On-chip memory between kernels; None keeps nothing.
         tiling: How it fills the units of an NPU.
@@ -234,6 +235,7 @@ class Runtime(
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    part_of: str = ""
     host: tuple[Host, ...] = ()
     residency: Residency | None = None
     tiling: UnitTiling = UnitTiling()

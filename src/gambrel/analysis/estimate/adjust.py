@@ -89,7 +89,8 @@ def applied(
     Returns:
         The calibration, and the factors; None where there are none of this runtime and device.
     """
-    mine = (a for a in calibration.adjusted if (a.runtime, a.device) == (runtime.id, device.id))
+    ids = (runtime.id, runtime.part_of)
+    mine = (a for a in calibration.adjusted if a.runtime in ids and a.device == device.id)
     one = next(mine, None)
     if one is None:
         return calibration, None
