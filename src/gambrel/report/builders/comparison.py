@@ -85,7 +85,14 @@ def _answer(found: Comparison) -> tuple[str, ...]:
         return ("None of them fits in the memory of its device.",)
     batch = f", batch {best.sizes['batch']}" if "batch" in best.sizes else ""
     shown = value_text(best.figures[metric])
-    return (f"Best {metric}: {shown}, {best.model} on {best.hardware}, {best.precision}{batch}",)
+    how = f"{best.precision}{batch}{under(best)}"
+    return (f"Best {metric}: {shown}, {best.model} on {best.hardware}, {how}",)
+
+
+def under(row: Row) -> str:
+    """The runtime of a row, for a sentence; empty where it has none."""
+    runtime = getattr(row, "runtime", "")
+    return f", {runtime}" if runtime else ""
 
 
 def _varying(rows: Sequence[Row]) -> list[Column]:
@@ -106,7 +113,7 @@ def _varying(rows: Sequence[Row]) -> list[Column]:
         columns.append(words("batch", cells, "batch", align="right"))
     runtimes = [getattr(r, "runtime", "") for r in rows]
     if any(runtimes):
-        columns.append(words("runtime", runtimes, "runtime", priority=4))
+        columns.append(words("runtime", runtimes, "runtime", priority=1))
     return columns
 
 

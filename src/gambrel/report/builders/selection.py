@@ -21,7 +21,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.builders.check import value_text
-from gambrel.report.builders.comparison import best_figures, doubtful
+from gambrel.report.builders.comparison import best_figures, doubtful, under
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 from gambrel.units import format_count
@@ -80,7 +80,8 @@ def _answer(found: Selection) -> tuple[str, str]:
     shown = ", ".join(
         f"{limit.metric} {value_text(best.row.figures[limit.metric])}" for limit in found.limits
     )
-    return f"Best {found.sort}: {best.row.hardware}, {best.row.precision}: {shown}", counted
+    what = f"{best.row.hardware}, {best.row.precision}{under(best.row)}"
+    return f"Best {found.sort}: {what}: {shown}", counted
 
 
 def _group(title: str, found: Selection, members: Sequence[Candidate]) -> DataTable:
@@ -109,7 +110,7 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
     return [
         words("device", (c.row.hardware for c in shown), "hardware"),
         words("format", (c.row.precision for c in shown), "precision"),
-        *([words("runtime", runtimes, "runtime", priority=4)] if any(runtimes) else []),
+        *([words("runtime", runtimes, "runtime", priority=1)] if any(runtimes) else []),
         *(
             Column(
                 title=metric,
