@@ -31,6 +31,7 @@ def main() -> int:
         ("fit_reduce.py", str(measured)),
         ("fit_rocm.py",),
         ("fit_radeon.py",),
+        ("fit_attention.py",),  # of the sets that the two before it wrote
         ("fit_npu.py", str(options.folder)),
         ("fit_half.py",),
         ("fit_shares.py",),

@@ -20,7 +20,9 @@ DATA = Path(__file__).parents[1] / "data"
 #: Sizes of the products of which the best counts.
 SIZES = (1024, 2048, 4096, 8192, 10240)
 #: GPUs whose rows one constant has seen.
-SEEN = {"v100-sxm2-32gb", "t4"}
+SEEN = {"v100-sxm2-32gb", "v100-pcie-16gb", "t4"}
+#: AMD's cards and what their PyTorch was.
+AMD = {"mi100": "MI100", "mi250x": "a die of an MI250X, before its fused attention"}
 NONE, ONE = "no row fitted", "one constant fitted"
 
 
@@ -32,6 +34,7 @@ def score(_folder: Path) -> Iterable[Score]:
         way = "TensorRT" if row["runtime"] == "tensorrt" else "PyTorch"
         kind = f"Stable Diffusion, SDXL, FLUX in 16 bits, {way}"
         what = f"{kind}, V100 and T4" if seen else kind
+        what = f"{kind}, {AMD[row['device']]}" if row["device"] in AMD else what
         groups[what, ONE if seen else NONE].append(image(row))
     for row in _rows("gemm/rows.csv"):
         wide = "fp32" if row["precision"] == "fp32" else "16 bits"
@@ -43,13 +46,13 @@ def score(_folder: Path) -> Iterable[Score]:
 
 def image(row: dict[str, str]) -> Run:
     """One pass of a network, or a whole image."""
-    name, _, size = row["sizes"].partition("=")
+    parts = (part.split("=") for part in row["sizes"].split())
     found = gambrel.analyze(
         row["model"],
         row["device"],
         runtime=row["runtime"],
         precision=row["precision"],
-        **({"batch_size": int(size)} if name == "batch" else {"sizes": {name: int(size)}}),
+        sizes={name: int(size) for name, size in parts},
     )
     expected = found.expected_time_s
     assert expected is not None

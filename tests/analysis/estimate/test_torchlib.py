@@ -15,6 +15,7 @@ from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.torchlib import (
+    attention,
     convolutions,
     products,
     recurrence,
@@ -738,3 +739,28 @@ def test_a_single_tile_takes_as_long_as_under_tensorrt(kernel, flops_a_cycle):
         if c["start_cycles"]:
             found = convolutions.convolution(CONV | c | half, TOY, task(view, peak))
             assert found == pytest.approx(own, rel=0.01)
+
+
+def test_attention_in_three_kernels_writes_its_scores():
+    view = views.attention(2, 4, 4, 2048, 2048, 64)
+    c = {"split": 1.0, "compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
+    pairs = 2 * 4 * 2048 * 2048  # masked ones are computed as well
+    scores = 2 * pairs
+    traffic = 4 * 2 * 4 * 2048 * 64 * 2  # queries, keys, values, results
+    products = max(4 * 64 * pairs / 10e12, (traffic + 2 * scores) / 0.25e12)
+    softmax = (2 + 2) * scores / 0.5e12
+    found = attention.attention(c, TOY, task(view))
+    assert found == pytest.approx(products + softmax)
+    fused = attention.attention(c | {"split": 0.0}, TOY, task(view))
+    assert fused == pytest.approx(task(view).matrix_flops / 10e12)
+    short = views.attention(2, 4, 4, 1024, 1024, 64)  # a quarter of the scores, read once
+    products = max(64 * pairs / 10e12, (traffic / 2 + scores / 2) / 0.25e12)
+    found = attention.attention(c, TOY, task(short))
+    assert found == pytest.approx(products + scores / 2 / 0.5e12)
+
+
+@pytest.mark.parametrize("name", ["mi100", "mi210", "mi300x", "mi355x", "rx-6900-xt"])
+def test_attention_on_amd_takes_longer_than_its_roofline(name):
+    found = gambrel.analyze("attention:heads=8,q=4096,d=64,batch=2,fp16", name, runtime="pytorch")
+    assert found.expected_time_s.value > 1.5 * found.roofline_time_s
+    assert found.expected_time_s.confidence == "low"

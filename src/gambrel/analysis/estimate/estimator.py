@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 _WIDE_BATCHES: Final = {"vllm": "", "trtllm": "sm_10"}
 
 _ON_MATRIX: Final = frozenset(
-    {"matmul", "grouped_matmul", "attention", "decode_attention", "latent_decode", "torch_matmul"}
+    {
+        "matmul",
+        "grouped_matmul",
+        "attention",
+        "decode_attention",
+        "latent_decode",
+        "torch_matmul",
+        "torch_attention",
+    }
 )
 #: Further factors on the range of op classes that were not measured, by confidence.
 _UNMEASURED: Final = {"high": (1.0, 1.0), "medium": (0.85, 1.3), "low": (0.6, 3.0)}

@@ -100,12 +100,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 def rule_of(view: OpView) -> Rule:
     """The rule for an op."""
-    if view.kind == "attention" and _decodes(view):
+    if view.kind == "attention" and decodes(view):
         return _LATENT if _is_latent(view) else _DECODE
     return RULES.get(view.kind, _STREAM_LOW)
 
 
-def _decodes(view: OpView) -> bool:
+def decodes(view: OpView) -> bool:
+    """Whether an attention has few queries, so that reading the cache takes its time."""
     return holds(view.size("q_len") <= DECODE_QUERIES)
 
 

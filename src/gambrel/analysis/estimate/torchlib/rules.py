@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.estimate.features import Rule, Seconds
+from gambrel.analysis.estimate.features import Rule, Seconds, decodes
 from gambrel.analysis.estimate.torchlib import (
+    attention,
     convolutions,
     products,
     recurrence,
@@ -60,6 +61,9 @@ _HALF_MATMUL: Final = Rule(
     form="torch_matmul", seconds=products.matmul, scheme=_half_product_scheme, least="medium"
 )
 
+#: Of many queries, where no fused kernels were measured.
+_ATTENTION: Final = _rule("attention", attention.attention, "low")
+
 RULES: Final[dict[str, Rule]] = {
     "elementwise": _ELEMENTWISE,
     "elementwise_backward": _ELEMENTWISE,
@@ -87,8 +91,11 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
 
     Args:
         view: The op.
-        wide_products: Products of every format were fitted as fp32 ones were, for want of others.
+        wide_products: Products of every format, and attention with them, were fitted as fp32
+            products were, for want of others.
     """
+    if view.kind == "attention":
+        return _ATTENTION if wide_products and not decodes(view) else None
     if view.kind == "matmul":
         if view.operand_dtype(2) == "fp32":
             return _MATMUL

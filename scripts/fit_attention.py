@@ -1,0 +1,80 @@
+"""Composes what attention attains in PyTorch on AMD's GPUs from the kernels that it is made of.
+
+    python scripts/fit_attention.py [--write]
+
+No attention was measured there alone. Where PyTorch has a fused kernel (gfx90a, gfx942 and later,
+through AOTriton since 2.3), its products are taken to attain what batched products do. Elsewhere
+it calls two batched products and a softmax, whose constants are those of their own sets. Nothing is
+fitted; Stable Diffusion on an MI100 (benchmarks/data/diffusion) checks it. ``--write`` stores the
+sets in src/gambrel/analysis/calibration/constants.json.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import constants_file
+
+FORM: Final = "torch_attention"
+#: Device that holds the constants → that of the softmax, and whether scores leave the chip.
+DEVICES: Final = {
+    "mi100": ("mi100", True),
+    "mi210": ("mi210", False),
+    "mi300x": ("mi210", False),
+    "rx-6800": ("mi210", True),
+    "rx-7900-xtx": ("mi210", True),
+}
+#: Fused kernels of several makes and versions attain half to twice of it.
+RANGE: Final = {True: (0.65, 1.5), False: (0.5, 2.2)}
+
+
+def composed(sets: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    """The set of a device."""
+    softmax_of, split = DEVICES[device]
+    product = _of(sets, device, "torch_matmul", "bmm_half")
+    softmax = _of(sets, softmax_of, "torch_softmax", "any")
+    low, high = RANGE[split]
+    return {
+        "framework": "torch",
+        "form": FORM,
+        "formats": ["any"],
+        "device": device,
+        "constants": {
+            "base_s": product["base_s"],
+            "split": float(split),
+            "compute": product["compute"],
+            "memory": product["memory"],
+            "softmax": softmax["inner"],
+            "extra": softmax["extra"],
+        },
+        "points": 0,
+        "low": [low] * 4,
+        "high": [high] * 4,
+        "confidence": "low",
+        "describes": "torch",
+    }
+
+
+def _of(sets: list[dict[str, Any]], device: str, form: str, name: str) -> dict[str, float]:
+    return next(
+        s["constants"]
+        for s in sets
+        if s["device"] == device and s["form"] == form and name in s["formats"]
+    )
+
+
+def main() -> int:
+    """Prints the sets."""
+    content = constants_file.read()
+    fresh = [composed(content["sets"], device) for device in DEVICES]
+    for one in fresh:
+        print(one["device"], one["constants"])
+    if "--write" in sys.argv[1:]:
+        content["sets"] = [s for s in content["sets"] if s["form"] != FORM] + fresh
+        constants_file.write(content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Attention where PyTorch's fused kernels were not measured: AMD's GPUs.
+
+With a fused kernel scores stay on chip, and the products are what batched ones are. Without one
+(``split``) scores go to memory and come back: two batched products and a softmax between them, each
+with what the same libraries attain of such kernels alone; masked pairs are computed as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel import roofline
+from gambrel.analysis.estimate.features import Task
+from gambrel.analysis.estimate.forms import Chip, Constants
+from gambrel.analysis.estimate.torchlib.streams import streamed
+from gambrel.dtypes import width_bytes
+from gambrel.ops.base import Size, where
+from gambrel.roofline import maximum
+
+#: Rows of a softmax from which on it reads them again, as in `rows.softmax`.
+_LONG_ROW: Final = 1024
+
+
+def attention(c: Constants, machine: Chip, task: Task) -> Size:
+    """One kernel, or three."""
+    if not c["split"]:
+        work = roofline.seconds(task.matrix_flops, task.matrix_peak * c["compute"])
+        return maximum(work, streamed(machine, task.traffic_bytes, c["memory"]))
+    view = task.view
+    keys = view.size("kv_len")
+    pairs = view.size("batch") * view.size("heads") * view.size("q_len") * keys
+    head = view.size("head_dim")
+    scores = pairs * width_bytes(view.operand_dtype(1))
+    flops = 2 * pairs * (head + view.size("v_head_dim", head))
+    work = roofline.seconds(flops, task.matrix_peak * c["compute"])
+    products = maximum(work, streamed(machine, task.traffic_bytes + 2 * scores, c["memory"]))
+    again = where(keys > _LONG_ROW, c["extra"], 0.0)
+    return products + streamed(machine, (2 + again) * scores, c["softmax"])
