@@ -174,3 +174,13 @@ def test_profile_runs_on_inputs_with_values(code: str, capsys: pytest.CaptureFix
 def test_profile_says_what_is_missing(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profile", f"{code}:conv", "--hardware", "h100"]) == 2
     assert "--input 1x3x224x224" in capsys.readouterr().err
+
+
+def test_shapes_are_enough_for_a_live_module():
+    model = torch.nn.Linear(16, 8).half()
+    given = gambrel.analyze(model, "a100", torch.empty(4, 16, dtype=torch.half))
+    for shape in ((4, 16), "4x16", "input:4x16"):
+        found = gambrel.analyze(model, "a100", input_shapes=[shape])
+        assert found.total == given.total
+    with pytest.raises(InputError, match="is a live module: give example inputs"):
+        gambrel.analyze(model, "a100")

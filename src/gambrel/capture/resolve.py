@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gambrel.capture.files.identify import identify
 from gambrel.capture.files.safetensors_index import has_checkpoint
 from gambrel.capture.formats import SUFFIXES, format_of
-from gambrel.capture.inputs import given_call, holds_tensors, need_inputs
+from gambrel.capture.inputs import example_call, given_call, holds_tensors, need_inputs
 from gambrel.capture.jax.functions import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
 from gambrel.capture.readers import from_coreml, of_config
@@ -258,23 +258,30 @@ def _is_module(model: Any) -> bool:
 
 
 def _capture(model: Any, request: Request, name: str = "") -> Workload:
-    if request.inputs is None and not request.kwargs:
+    given = _call_of(model, request)
+    if given is None:
         raise InputError(
             f"{type(model).__name__} is a live module: give example inputs, "
             "e.g. gambrel.analyze(model, 'h100', inputs=torch.randn(1, 3, 224, 224))."
         )
-    args, kwargs = given_call(model, request.inputs, request.kwargs)
-    return _capture_live(model, args, kwargs, request, name=name or type(model).__name__)
+    return _capture_live(model, *given, request, name=name or type(model).__name__)
 
 
 def _capture_function(model: Any, request: Request) -> Workload:
-    if request.inputs is None and not request.kwargs:
+    given = _call_of(model, request)
+    if given is None:
         raise InputError(
             f"{function_name(model)} is a function of JAX: give the forms of its arguments, e.g. "
             "gambrel.analyze(fn, 'tpu-v5e', jax.ShapeDtypeStruct((8, 128), 'bfloat16'))."
         )
-    args, kwargs = given_call(model, request.inputs, request.kwargs)
-    return _capture_live(model, args, kwargs, request, name="")
+    return _capture_live(model, *given, request, name="")
+
+
+def _call_of(model: Any, request: Request) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
+    """What a live model is called with, or inputs of the shapes that are given; None of neither."""
+    if request.inputs is not None or request.kwargs:
+        return given_call(model, request.inputs, request.kwargs)
+    return example_call(model, request.input_shapes) if request.input_shapes else None
 
 
 def _capture_live(

@@ -759,6 +759,17 @@ def test_attention_in_three_kernels_writes_its_scores():
     assert found == pytest.approx(products + scores / 2 / 0.5e12)
 
 
+def test_gradients_of_attention_in_kernels_of_their_own():
+    forward = views.attention(2, 4, 4, 2048, 2048, 64)
+    view = replace(forward, kind="attention_backward", inputs=(forward.inputs[0], *forward.inputs))
+    c = {"split": 1.0, "compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
+    pairs = 2 * 4 * 2048 * 2048
+    moved = task(view).traffic_bytes + 4 * 2 * pairs  # P, dP, and dS twice
+    products = max(2 * 4 * 64 * pairs / 10e12, moved / 0.25e12)
+    found = attention.attention(c, TOY, task(view))
+    assert found == pytest.approx(products + 3 * 2 * pairs / 0.5e12)
+
+
 @pytest.mark.parametrize("name", ["mi100", "mi210", "mi300x", "mi355x", "rx-6900-xt"])
 def test_attention_on_amd_takes_longer_than_its_roofline(name):
     found = gambrel.analyze("attention:heads=8,q=4096,d=64,batch=2,fp16", name, runtime="pytorch")

@@ -2,7 +2,9 @@
 
 With a fused kernel scores stay on chip, and the products are what batched ones are. Without one
 (``split``) scores go to memory and come back: two batched products and a softmax between them, each
-with what the same libraries attain of such kernels alone; masked pairs are computed as well.
+with what the same libraries attain of such kernels alone; masked pairs are computed as well. The
+gradients take four products (dV and dP, dQ and dK) around the softmax's own, which read the scores
+that were kept.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ def attention(c: Constants, machine: Chip, task: Task) -> Size:
     pairs = view.size("batch") * view.size("heads") * view.size("q_len") * keys
     head = view.size("head_dim")
     scores = pairs * width_bytes(view.operand_dtype(1))
-    flops = 2 * pairs * (head + view.size("v_head_dim", head))
+    # Backward: P read, dP written, dS read twice; then P and dP read and dS written.
+    times, softmax = (2, 3) if view.kind == "attention_backward" else (1, 2)
+    flops = times * 2 * pairs * (head + view.size("v_head_dim", head))
     work = roofline.seconds(flops, task.matrix_peak * c["compute"])
-    products = maximum(work, streamed(machine, task.traffic_bytes + 2 * scores, c["memory"]))
-    again = where(keys > _LONG_ROW, c["extra"], 0.0)
-    return products + streamed(machine, (2 + again) * scores, c["softmax"])
+    moved = task.traffic_bytes + 2 * times * scores
+    products = maximum(work, streamed(machine, moved, c["memory"]))
+    again = where(keys > _LONG_ROW, c["extra"], 0.0) if times == 1 else 0.0
+    return products + streamed(machine, (softmax + again) * scores, c["softmax"])

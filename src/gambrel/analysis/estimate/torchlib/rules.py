@@ -63,6 +63,7 @@ _HALF_MATMUL: Final = Rule(
 
 #: Of many queries, where no fused kernels were measured.
 _ATTENTION: Final = _rule("attention", attention.attention, "low")
+_ATTENTIONS: Final = frozenset({"attention", "attention_backward"})
 
 RULES: Final[dict[str, Rule]] = {
     "elementwise": _ELEMENTWISE,
@@ -94,7 +95,7 @@ def rule_of(view: OpView, *, wide_products: bool) -> Rule | None:
         wide_products: Products of every format, and attention with them, were fitted as fp32
             products were, for want of others.
     """
-    if view.kind == "attention":
+    if view.kind in _ATTENTIONS:
         return _ATTENTION if wide_products and not decodes(view) else None
     if view.kind == "matmul":
         if view.operand_dtype(2) == "fp32":
