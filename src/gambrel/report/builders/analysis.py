@@ -99,7 +99,8 @@ def _why_none(analysis: Analysis) -> str:
     unknown = [one for one in analysis.sol.unknown if OR not in one]
     if analysis.bound is None and unknown:
         return f"the device publishes no peak for {' and '.join(unknown)} work"
-    return "no constants were fitted for this device and runtime"
+    precision = analysis.model.precision
+    return f"no constants were fitted for this device and runtime in {precision}"
 
 
 def _limits(analysis: Analysis) -> str:
