@@ -17,37 +17,34 @@ from typing import Any, Final
 import constants_file
 
 FORM: Final = "torch_attention"
-#: Device that holds the constants → that of the softmax, and whether scores leave the chip.
+#: Device that holds the constants → that of the softmax between the products; None: one kernel.
 DEVICES: Final = {
-    "mi100": ("mi100", True),
-    "mi210": ("mi210", False),
-    "mi300x": ("mi210", False),
-    "rx-6800": ("mi210", True),
-    "rx-7900-xtx": ("mi210", True),
+    "mi100": "mi100",
+    "mi210": None,
+    "mi300x": None,
+    "rx-6800": "mi210",
+    "rx-7900-xtx": "mi210",
 }
-#: Fused kernels of several makes and versions attain half to twice of it.
+#: By whether there are several kernels. Fused kernels of several makes and versions attain half to twice of it.
 RANGE: Final = {True: (0.65, 1.5), False: (0.5, 2.2)}
 
 
 def composed(sets: list[dict[str, Any]], device: str) -> dict[str, Any]:
     """The set of a device."""
-    softmax_of, split = DEVICES[device]
+    softmax_of = DEVICES[device]
+    split = softmax_of is not None
     product = _of(sets, device, "torch_matmul", "bmm_half")
-    softmax = _of(sets, softmax_of, "torch_softmax", "any")
+    constants = {name: product[name] for name in ("base_s", "compute", "memory")}
+    if softmax_of is not None:
+        softmax = _of(sets, softmax_of, "torch_softmax", "any")
+        constants |= {"softmax": softmax["inner"], "extra": softmax["extra"]}
     low, high = RANGE[split]
     return {
         "framework": "torch",
         "form": FORM,
         "formats": ["any"],
         "device": device,
-        "constants": {
-            "base_s": product["base_s"],
-            "split": float(split),
-            "compute": product["compute"],
-            "memory": product["memory"],
-            "softmax": softmax["inner"],
-            "extra": softmax["extra"],
-        },
+        "constants": constants | {"split": float(split)},
         "points": 0,
         "low": [low] * 4,
         "high": [high] * 4,

@@ -97,13 +97,13 @@ def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
         device: The machine.
         language: Whether a phase of a language model is to run.
     """
-    return tuple(
+    there = [
         r
         for r in runtimes().values()
-        if matches(r.runs_on, device)
-        and r.language in (None, language)
-        and named(r.id, device) is r
-    )
+        if matches(r.runs_on, device) and r.language in (None, language)
+    ]
+    replaced = {r.part_of for r in there}
+    return tuple(r for r in there if r.id not in replaced)
 
 
 def choose(

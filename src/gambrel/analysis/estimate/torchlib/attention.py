@@ -9,22 +9,18 @@ that were kept.
 
 from __future__ import annotations
 
-from typing import Final
-
 from gambrel import roofline
 from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Chip, Constants
+from gambrel.analysis.estimate.torchlib.rows import LONG_ROW
 from gambrel.analysis.estimate.torchlib.streams import streamed
 from gambrel.dtypes import width_bytes
 from gambrel.ops.base import Size, where
 from gambrel.roofline import maximum
 
-#: Rows of a softmax from which on it reads them again, as in `rows.softmax`.
-_LONG_ROW: Final = 1024
-
 
 def attention(c: Constants, machine: Chip, task: Task) -> Size:
-    """One kernel, or three."""
+    """Seconds of one fused kernel, or of the kernels apart."""
     if not c["split"]:
         work = roofline.seconds(task.matrix_flops, task.matrix_peak * c["compute"])
         return maximum(work, streamed(machine, task.traffic_bytes, c["memory"]))
@@ -39,5 +35,5 @@ def attention(c: Constants, machine: Chip, task: Task) -> Size:
     work = roofline.seconds(flops, task.matrix_peak * c["compute"])
     moved = task.traffic_bytes + 2 * times * scores
     products = maximum(work, streamed(machine, moved, c["memory"]))
-    again = where(keys > _LONG_ROW, c["extra"], 0.0) if times == 1 else 0.0
+    again = where(keys > LONG_ROW, c["extra"], 0.0) if times == 1 else 0.0
     return products + streamed(machine, (softmax + again) * scores, c["softmax"])

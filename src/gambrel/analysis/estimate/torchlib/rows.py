@@ -24,6 +24,8 @@ _BLOCKS_PER_UNIT: Final = 16
 _ENOUGH_PER_UNIT: Final = 64
 #: Rows longer than this no compiler keeps in registers and shared memory: they are read again.
 _KEPT_ROW_BYTES: Final = 64e3
+#: Values of a row up to which a softmax keeps it in the registers of a warp.
+LONG_ROW: Final = 1024
 
 
 def normalization(c: Constants, machine: Chip, task: Task) -> Size:
@@ -85,7 +87,6 @@ def softmax(c: Constants, machine: Chip, task: Task) -> Size:
     inner = shaped and holds(length == view.inputs[0].shape[-1])
     if not inner:
         return streamed(machine, task.traffic_bytes + 2 * x, c["outer"])
-    # Rows of more than 1,024 values leave the kernel that keeps a row in the registers of a warp.
-    again = where(length > 1024, c["extra"], 0.0)
+    again = where(length > LONG_ROW, c["extra"], 0.0)
     again = where(row_bytes > c["kept_row_bytes"], maximum(again, 2.0), again)
     return streamed(machine, task.traffic_bytes + again * x, c["inner"])
