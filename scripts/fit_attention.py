@@ -25,7 +25,7 @@ DEVICES: Final = {
     "rx-6800": "mi210",
     "rx-7900-xtx": "mi210",
 }
-#: By whether there are several kernels. Fused kernels of several makes and versions attain half to twice of it.
+#: By whether there are several kernels. Fused ones of several makes attain half to twice of it.
 RANGE: Final = {True: (0.65, 1.5), False: (0.5, 2.2)}
 
 
