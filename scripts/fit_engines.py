@@ -111,6 +111,7 @@ ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-
 SAME_PROCESS = {
     "Volta": "Turing",
     "Hopper": "Ada",
+    "sm_120": "Ada",
     "Comet Lake": "Coffee Lake",
     "Raptor Lake": "Alder Lake",
     "Tiger Lake": "Alder Lake",

@@ -1,11 +1,12 @@
 """Whole networks in PyTorch, forward and training, on V100, T4, A100, H100 and workstation cards.
 
-Convolutional networks in 16 bits ran under automatic mixed precision, which is captured with its
-casts; BERT was fine-tuned with weights in fp16 and fp32 copies of them (apex, level O2), in fp32
-with the script's own optimizer, which updates parameter by parameter. Training steps were never
-fitted to. Of the forward passes, small batches gave the host times of the V100's, T4's and A100's
-servers, EfficientNets the depthwise constant of the V100 in fp32, and large batches the 16-bit
-convolutions of V100 and T4: those are refitted without the model.
+Networks in 16 bits ran under automatic mixed precision, which is captured with its casts. BERT was
+fine-tuned with weights in fp16 and fp32 copies of them (apex, level O2), in fp32 with the script's
+own optimizer, which updates parameter by parameter. Training steps were never fitted to, but for
+how long the gradient of the weights of a grouped convolution takes. Of the forward passes, small
+batches gave the host times of the V100's, T4's and A100's servers, EfficientNets the depthwise
+constant of the V100 in fp32, and large batches the 16-bit convolutions of V100 and T4: those are
+refitted without the model.
 """
 
 from __future__ import annotations
@@ -31,14 +32,25 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_half as half
 import fit_rocm as rocm
 
+RUNTIMES = {"eager": "pytorch", "compiled": "torch-compile"}
 BERT = {"bert-base": (768, 12, 12), "bert-large": (1024, 24, 16)}
+CONVOLUTIONAL = "convolutional networks"
+#: Networks of timm with attention or layer norms.
+NORMED = (
+    "vit", "deit", "beit", "swin", "twins", "pvt", "pit", "levit", "xcit", "crossvit", "coatnet",
+    "mobilevit", "poolformer", "mixer", "resmlp", "gmlp", "convnext",
+)  # fmt: skip
 #: By phase, and of forward passes by whether they are in 16 bits.
-TRAINING = "no training step fitted"
+UNFITTED = "no training step fitted"
+TRAINING = "one constant fitted"
 HALF = "leave one model out; host time fitted"
 WIDE = "host time and one constant fitted"
 #: Cards of 2017 and 2018, with the convolutions of V100 and P100.
 CARDS = "pytorch-gpu-benchmark"
 CARRIED = "no row fitted; kin chosen with them"
+#: A Blackwell card of 300 W, with the constants of an RTX 5090.
+MAX_Q = "timm-2026"
+KIN = "no row of the card fitted"
 #: PyTorch 1.12, and one GPU whose products were fitted to these rows.
 ENCODER = "bert-base-encoder"
 OLD = "nothing fitted"
@@ -63,8 +75,11 @@ def _held_out(family: str, phase: str) -> str:
         return OLD_AMD if "MI250" in family else OLD
     if "cards" in family:
         return CARRIED
+    if "Max-Q" in family:
+        return KIN
     if phase == "training":
-        return TRAINING
+        grouped = "convolutional" in family and "fp32" not in family
+        return TRAINING if grouped else UNFITTED
     return WIDE if "fp32" in family else HALF
 
 
@@ -74,10 +89,19 @@ def _family(row: dict[str, str]) -> str:
         where = "a die of an MI250" if row["device"] == "mi250" else "A100"
         kind = "BERT's encoder" if row["model"] == ENCODER else "ResNet-50"
         return f"PyTorch 1.12 eager, forward, {kind} in fp16, {where}"
-    kind = "BERT" if row["model"] in BERT else "convolutional networks"
     precision = "16 bits" if row["precision"] == "fp16" else "fp32 and TF32"
-    where = ", cards of 2017 and 2018" if row["source"] == CARDS else ""
-    return f"PyTorch eager, {phase}, {kind}, {precision}{where}"
+    where = {CARDS: ", cards of 2017 and 2018", MAX_Q: ", RTX PRO 6000 Max-Q"}
+    return (
+        f"PyTorch {row['runtime']}, {phase}, {_kind(row['model'])}, {precision}"
+        f"{where.get(row['source'], '')}"
+    )
+
+
+def _kind(model: str) -> str:
+    """A network with layer norms is no plain convolutional one: casts surround them."""
+    if model in BERT:
+        return "BERT"
+    return "transformers, mixers, ConvNeXt" if model.startswith(NORMED) else CONVOLUTIONAL
 
 
 def run_of(row: dict[str, str]) -> Run:
@@ -86,7 +110,8 @@ def run_of(row: dict[str, str]) -> Run:
     own = row["phase"] == "inference" and row["source"] != rocm.SOURCE
     without = row["model"] if own else ""
     size, narrow = int(row["size"]), row["precision"] == "fp16"
-    machine = _machine(row["device"], None if narrow else row["precision"], without)
+    runtime = RUNTIMES[row["runtime"]]
+    machine = _machine(row["device"], None if narrow else row["precision"], without, runtime)
     if row["source"] == rocm.SOURCE:
         bench = plain(row["model"], batch, size)
     else:
@@ -105,10 +130,10 @@ def run_of(row: dict[str, str]) -> Run:
 
 
 @cache
-def _machine(device: str, precision: str | None, without: str) -> Machine:
+def _machine(device: str, precision: str | None, without: str, runtime: str) -> Machine:
     """``precision`` is None for what the model was captured in."""
     calibration = _left_out(device, without) if without and precision is None else packaged()
-    settings = Settings(precision=precision, runtime="pytorch", calibration=calibration)
+    settings = Settings(precision=precision, runtime=runtime, calibration=calibration)
     return Machine(catalog.load(device), settings)
 
 
@@ -141,6 +166,8 @@ def workbench(
 
     ensure_torchvision()
     with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+        # timm of 2022, whose training steps these are, spelled attention out.
+        _spelled_out(phase == "training")
         module, inputs = _bert(model, batch, size) if model in BERT else _timm(model, batch, size)
         if layout == "nhwc":
             module = module.to(memory_format=torch.channels_last)
@@ -174,6 +201,12 @@ def plain(model: str, batch: int, size: int) -> Workbench:
         module, inputs = _timm(model, batch, size)
         inputs = {k: x.half() for k, x in inputs.items()}
         return Workbench(capture(module.eval().half(), kwargs=inputs), {}, Conventions())
+
+
+def _spelled_out(attention: bool) -> None:
+    from timm.layers import set_fused_attn
+
+    set_fused_attn(not attention)
 
 
 def _timm(model: str, batch: int, size: int) -> tuple[Any, dict[str, Any]]:

@@ -82,6 +82,14 @@ def convolved(
     )
 
 
+def gradient(view, of):
+    """Of a convolution: its gradients of the input, the weights, or both."""
+    wanted = {f"grad_{name}": of in (name, "both") for name in ("input", "weight")}
+    inputs, outputs = (*view.outputs, *view.inputs), view.inputs
+    attrs = view.attrs | wanted
+    return replace(view, kind="convolution_backward", inputs=inputs, outputs=outputs, attrs=attrs)
+
+
 STREAM = {"same": 0.8, "broadcast": 0.5, "compiled": 0.4, "pow_cycles": 0.0}
 
 
@@ -252,11 +260,11 @@ class TestConvolutions:
         engine, passes = 5.89824e9 / 100e12, 2 * 40.96e6 / 0.8e12
         assert self.seconds(view) == pytest.approx(engine + passes)
 
-    def test_in_16_bits_a_group_fills_its_own_tiles(self):
+    def test_in_16_bits_a_group_fills_its_own_instructions(self):
         half = {"half": 0.5, "half_grouped": 0.25, "few": 0.1, "energy_j": 0.0}
-        # Two groups of 32 channels fill half of the columns and all of the depth.
-        view = convolved(8, 64, 64, 100, 3, groups=2)
-        products = 2 * 5_120_000 * 32 * 9 / (0.25 * 0.5 * 200e12)
+        # Eight groups of 8 channels fill half of the 16 columns of an instruction.
+        view = convolved(8, 64, 64, 100, 3, groups=8)
+        products = 2 * 5_120_000 * 8 * 9 / (0.25 * 0.5 * 200e12)
         streams = 40.96e6 / 0.8e12
         whole = (products**3 + streams**3) ** (1 / 3) + 2 * streams
         assert self.seconds(view, memory=0.8, **half) == pytest.approx(whole)
@@ -266,6 +274,21 @@ class TestConvolutions:
         streams = (0.96e6 + 20.48e6) / 0.8e12
         whole = (products**3 + streams**3) ** (1 / 3) + 2 * streams
         assert self.seconds(few, memory=0.8, **half) == pytest.approx(whole)
+
+    def test_in_16_bits_one_by_one_streams_slower_with_channels_first(self):
+        half = {"half": 0.5, "half_grouped": 0.25, "few": 0.1, "energy_j": 0.0, "first": 0.5}
+        view = convolved(8, 64, 64, 100, 1)
+        products = 2 * 5_120_000 * 64 / 100e12
+        for compiled, share in ((False, 0.25), (True, 0.5)):
+            streams = 40.96e6 / (share * 1e12)
+            whole = (products**3 + streams**3) ** (1 / 3)
+            assert self.seconds(view, compiled=compiled, **half) == pytest.approx(whole)
+
+    def test_the_gradient_of_weights_of_groups_takes_longer(self):
+        view = convolved(8, 64, 64, 100, 3, groups=64)
+        alone = {w: self.seconds(gradient(view, w)) for w in ("input", "weight", "both")}
+        assert alone["weight"] == pytest.approx(3 * alone["input"])
+        assert alone["both"] == pytest.approx(4 * alone["input"])
 
     def test_in_16_bits_the_cooling_limits_it(self):
         # 100 W, 22 % of it not for the cores: 78 W sustain 10 TFLOP/s at 7.8 pJ.

@@ -7,9 +7,10 @@ vector units. The bias is a kernel of its own in eager mode.
 
 Without TF32 (before Ampere) they run on the vector lanes: see `lanes`.
 
-Constants of 16-bit convolutions come from whole models, where a device has them: the tiles of a
-group hold no channels of another, and even few input channels run on the matrix engine. No faster
-than the cooling sustains, by the energy per FLOP that TensorRT's runs tell (``engines`` of
+Constants of 16-bit convolutions come from whole models, where a device has them: the instructions
+for a group hold no channels of another, and even few input channels run on the matrix engine. A
+pointwise one with channels first streams at the share ``first`` of what it does with them last. No
+faster than the cooling sustains, by the energy per FLOP that TensorRT's runs tell (``engines`` of
 constants.json).
 """
 
@@ -37,6 +38,13 @@ from gambrel.roofline import maximum
 #: ``engines`` of constants.json), which it chooses by timing: cuDNN's are no faster, and measured
 #: convolutions of PyTorch are too large to show any. AMD's GPUs have none of them.
 _TILE: Final = 64
+#: Convolutions of groups take so much longer for the gradient of their weights, a sum over all
+#: places for each tap, than for their outputs: training steps of networks of them on an RTX 3090 in
+#: 16 bits (benchmarks/data/networks), with channels first, where cuDNN has no slow paths.
+_WEIGHTS: Final = 3.0
+#: Columns of a matrix instruction: the channels of a group fill whole ones, and share none with
+#: another group.
+_INSTRUCTION: Final = 16
 #: Up to so many input channels (colours), convolutions run on the vector units.
 _FEW: Final = 4
 
@@ -45,13 +53,13 @@ def convolution(c: Constants, machine: Chip, task: Task) -> Size:
     """The kernel, its layout passes and its bias; a gradient is a convolution for each factor."""
     view = task.view
     if _is_depthwise(view):
-        return _depthwise(c, machine, task) + _bias(c, machine, task)
+        return _depthwise(c, machine, task) * _of_weights(task) + _bias(c, machine, task)
     if not _on_lanes(c, machine, task):
         found = _half(c, machine, task) if "half" in c else _implicit(c, machine, task)
         kernel = maximum(found, _walk(c, machine, task))
     else:
         kernel = on_lanes(c, machine, task, *_images(task))
-    return maximum(kernel, c["base_s"]) + _bias(c, machine, task)
+    return maximum(kernel * _of_weights(task), c["base_s"]) + _bias(c, machine, task)
 
 
 def _on_lanes(c: Constants, machine: Chip, task: Task) -> bool:
@@ -77,12 +85,24 @@ def dense_flops(task: Task) -> Size:
     return 2 * outputs * inner
 
 
-def _passes(task: Task) -> Size:
-    """How many convolutions the op is: two for both gradients."""
+def _wanted(task: Task) -> tuple[bool, bool]:
+    """Whether an op makes the gradient of its input, and that of its weights."""
     if task.view.kind != "convolution_backward":
-        return 1
-    wanted = (task.view.attrs.get(name, True) for name in ("grad_input", "grad_weight"))
-    return max(1, sum(map(bool, wanted)))
+        return False, False
+    attrs = task.view.attrs
+    return bool(attrs.get("grad_input", True)), bool(attrs.get("grad_weight", True))
+
+
+def _passes(task: Task) -> int:
+    """How many convolutions the op is: two for both gradients."""
+    return max(1, sum(_wanted(task)))
+
+
+def _of_weights(task: Task) -> Size:
+    """How much longer the gradients take for that of the weights of a grouped convolution."""
+    _, weights = _wanted(task)
+    longer = 1 + weights * (_WEIGHTS - 1) / _passes(task)
+    return where(task.view.size("groups", 1) > 1, longer, 1.0)
 
 
 def _is_depthwise(view: OpView) -> bool:
@@ -144,12 +164,20 @@ def _half(c: Constants, machine: Chip, task: Task) -> Size:
         share = share * c["engine_3d"]
     if view.attrs.get("transposed"):
         share = share * c["transposed"]
-    filled = _filled(view.size("out_channels") / groups, inputs / groups, view)
+    whole = _filled(view.size("out_channels"), inputs, view)
+    filled = where(groups > 1, _of_group(view.size("out_channels") / groups), whole)
     rate = minimum(share * filled * task.matrix_peak, sustained(c, machine, task.matrix_peak))
     products = roofline.seconds(task.matrix_flops, rate)
-    share = c["pointwise"] if _is_pointwise(view) else c["memory"]
-    found = _overlapped(products, streamed(machine, x + y, share))
+    found = _overlapped(products, streamed(machine, x + y, _stream_share(c, task)))
     return found + _turned(c, machine, task, x, y)
+
+
+def _stream_share(c: Constants, task: Task) -> float:
+    """The share of the bandwidth that a 16-bit convolution's images stream at."""
+    if not _is_pointwise(task.view):
+        return c["memory"]
+    first = not task.compiled and not task.view.attrs.get("channels_last")
+    return c["pointwise"] * (c.get("first", 1.0) if first else 1.0)
 
 
 def _overlapped(a: Size, b: Size) -> Size:
@@ -161,6 +189,11 @@ def _filled(outputs: Size, inputs: Size, view: OpView) -> Size:
     """The share of a tile's columns and of its reduction that a convolution fills."""
     taps = product(view.size("kernel"))
     return minimum(1.0, outputs / _TILE) * minimum(1.0, inputs * taps / _TILE)
+
+
+def _of_group(outputs: Size) -> Size:
+    """The share of the columns of matrix instructions that the outputs of a group fill."""
+    return outputs / (_INSTRUCTION * ceil(outputs / _INSTRUCTION))
 
 
 def _walk(c: Constants, machine: Chip, task: Task) -> Size:
