@@ -43,6 +43,8 @@ FEW = 40
 #: Share of the measurements beyond either end of a range.
 TAIL = 0.045
 BINS = range(len(EDGES) + 1)
+#: Devices whose libraries have kernels of their own: they share no constants with others.
+APART = ("l40s", "b200-hgx-180gb")
 #: Held-out rows of a bin that say whether its range holds.
 FEWEST = 10
 #: A set with a larger held-out error on the kernels that it describes is not shipped: another
@@ -221,8 +223,8 @@ def _fit_stack(form: Form, rows: Rows, stack: str) -> list[dict[str, Any]]:
         mask = formats.mask(rows)
         devices = [d for d in DEVICES if (mask & (rows["device"] == d)).sum() >= form.least]
         together = form.shared and not formats.alone
-        groups = [devices] if together else [[d] for d in devices]
-        for group in filter(None, groups):
+        sharing = [d for d in devices if together and d not in APART]
+        for group in filter(None, (sharing, *([d] for d in devices if d not in sharing))):
             fitted = _fit_group(form, formats, rows, group, stack)
             found += [{"framework": stack, **s} for s in fitted]
     return found
@@ -295,7 +297,8 @@ def _solve(
         found = zip(names, np.exp(z), strict=True)
         return fixed[i] | {n: v for (d, n), v in found if d in (None, devices[i])}
 
-    highest = np.array([min(z + 3, _limit(d, n)) for (d, n), z in zip(names, first, strict=True)])
+    limits = [_limit(form, d, n) for d, n in names]
+    highest = np.minimum(first + 3, limits)
     from scipy.optimize import least_squares  # only these fits need it
 
     solved = least_squares(
@@ -310,12 +313,14 @@ def _solve(
     return [constants(solved.x, i) for i in range(len(devices))]
 
 
-def _limit(device: str | None, name: str) -> float:
-    """The largest logarithm that a constant may have: no stream is faster than the memory.
+def _limit(form: Form, device: str | None, name: str) -> float:
+    """The largest logarithm that a constant may have: nothing is faster than its roof.
 
     Kernels that are slowed by arithmetic leave the bandwidth open; without this limit a fit may
     take one that a device with a faster memory would then not profit from.
     """
+    if (form.name, name) == ("matmul", "compute"):
+        return 0.0
     if name != "memory" or device is None:
         return float("inf")
     known = machine(device)[1]

@@ -109,6 +109,14 @@ def test_matmul_of_libraries_on_ada_has_lower_tiles_for_few_rows():
         assert one == tuple(float(x[0]) for x in many)
 
 
+def test_matmul_of_libraries_with_a_tile_for_few_rows():
+    # 16 rows: three tiles of 16×64 instead of 64×64, on four units; more rows take the others.
+    thin = {**MATMUL, "thin": 1.0}
+    assert matmul(thin, m=16) == pytest.approx(2 * 16 * 64 * 100 * 4 / 5e8)
+    assert matmul(m=16) == pytest.approx(4 * matmul(thin, m=16))
+    assert matmul(thin, m=256) == matmul(m=256)
+
+
 def test_matmul_reads_rows_again_that_the_cache_has_lost():
     # 512 rows of 10^6: four tiles of 128 rows fill the units, so each of two columns of tiles is a
     # band. The second reads 512 MB again, at two bytes a value and 8 GB/s: 128 ms (and 2 ms that

@@ -29,6 +29,8 @@ Constants: TypeAlias = Mapping[str, float]
 
 #: Output tiles (rows, columns) that a matmul library chooses from: a large one, a small one.
 TILES: Final = ((128, 192), (64, 64))
+#: A tile for few rows, of libraries with the constant ``thin``.
+THIN: Final = (16, 64)
 #: Rows and columns of the tiles that are chosen by the number of rows alone.
 _TILE_ROWS: Final = (64, 128)
 #: How suddenly a cache that is passed over again and again stops to help once it is too small.
@@ -119,7 +121,8 @@ def matmul(
     ``padded`` to the next one no more is paid than that takes, and time never falls as rows are
     added. A library with
     ``by_rows`` = 1 to 3 looks at the number of rows alone when it chooses its tile
-    (`tile_by_rows`), and may read rows again that the cache has lost (``reread``).
+    (`tile_by_rows`), and may read rows again that the cache has lost (``reread``); one with
+    ``thin`` has a tile for few rows, which matters where a unit computes little per byte.
     ``k_fill`` and ``k_split`` stand for latencies, in steps of the 16-bit engine that they were
     measured on; an engine of ``pace`` times its peak (fp32 on vector units) takes longer over a
     step, so that fewer of them fill its pipeline.
@@ -143,7 +146,7 @@ def _tiled(
 ) -> Size:
     """Seconds of the output tiles of a product, with the tile that takes least."""
     best: Size = None
-    for rows, columns in (tile_by_rows(m, c["by_rows"]),) if c["by_rows"] else TILES:
+    for rows, columns in _tiles(c, m):
         tiles = b * ceil(m / rows) * ceil(n / columns)
         pieces = maximum(1.0, minimum(machine.units / tiles, k / (c["k_split"] * pace)))
         filled = tiles * pieces / machine.units
@@ -153,6 +156,13 @@ def _tiled(
         seconds = waves * flops * slow * machine.units / (peak * c["compute"])
         best = seconds if best is None else minimum(best, seconds)
     return best
+
+
+def _tiles(c: Constants, m: Size) -> tuple[tuple[Size, Size], ...]:
+    """The tiles that a library has, or the one that it takes for so many rows."""
+    if c["by_rows"]:
+        return (tile_by_rows(m, c["by_rows"]),)
+    return (*TILES, THIN) if c.get("thin") else TILES
 
 
 def _read_again(c: Constants, machine: Chip, *, m: Size, n: Size, k: Size) -> Size:
