@@ -151,11 +151,12 @@ _ALL: Final = (
     _intent("compare", "a comparison", "models hardware",
             "ResNet-50: A100 vs H100", {
                 r"\bvs\b|\bversus\b|\bcompar(?:e|ed|ing|ison)\b": 7,
-                r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 7,
+                r"\b(?:better|faster|slower|quicker|cheaper|stronger) than (?:an? |the |with |on |in |under )*(?:DEVICE|MODEL|PRECISION|BATCH|RUNTIME)": 7,
                 r"\bworth (?:it )?(?:over|compared)\b": 7,
                 WAYS: 12,
                 r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b|\b(?:faster|slower|better) then\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
+                r"\bRUNTIME,? or (?:under |with |in )*RUNTIME": 9,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
             }),
     _intent("select", "the devices that meet limits", "models limits",
