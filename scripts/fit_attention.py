@@ -44,7 +44,7 @@ def composed(sets: list[dict[str, Any]], device: str) -> dict[str, Any]:
         "form": FORM,
         "formats": ["any"],
         "device": device,
-        "constants": constants | {"split": float(split)},
+        "constants": constants,
         "points": 0,
         "low": [low] * 4,
         "high": [high] * 4,

@@ -8,7 +8,8 @@ colours), the cycles of a tap of depthwise ones, and the shares of the bandwidth
 the same libraries attain on an MI210. Products attain what owners measured of square ones
 (`MATMUL`). The pass begins when its images leave for the card: their time and the host's for a
 launch are fitted as well, and printed. Errors are those of models left out, in folds, and of cards
-left out. ``--write`` replaces the sets in src/gambrel/analysis/calibration/constants.json.
+left out. ``--write`` replaces the sets in src/gambrel/analysis/calibration/constants.json;
+fit_attention.py, which composes attention of them, is to be run after it.
 """
 
 from __future__ import annotations

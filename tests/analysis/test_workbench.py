@@ -47,6 +47,7 @@ def test_what_makes_no_difference_does_not_part_tables() -> None:
     for other in (
         KernelPlan(kernels=Kernels.OP, tf32=True),
         KernelPlan(kernels=Kernels.OP, persistent=True, int8_blocks=True),
+        KernelPlan(kernels=Kernels.OP, split_attention=True),
     ):
         assert bench.table("fp16", other) is half
     assert bench.table("fp32", KernelPlan(kernels=Kernels.OP, tf32=True)) is not single

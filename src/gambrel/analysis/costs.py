@@ -25,6 +25,7 @@ from gambrel.analysis.host import split
 from gambrel.analysis.plan import KernelPlan, has_blocks, in_int8
 from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
 from gambrel.ops import Cost, OpView, is_free
+from gambrel.ops.attention import SPLIT, split_scores
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Kernels, UnitTiling
@@ -245,7 +246,8 @@ class _Builder:
             known = self._index.setdefault(key, len(self._items))
             if known == len(self._items):
                 given = _DISPATCHES.get(op.kind, 1)
-                item = Item(view=view, cost=used, count=0, launches=launched, dispatches=given)
+                seen = self._seen(view)
+                item = Item(view=seen, cost=used, count=0, launches=launched, dispatches=given)
                 self._items.append([item, 0])
             self._items[known][1] += op.repeat
             self._item_of[index] = known
@@ -306,7 +308,7 @@ class _Builder:
             self._index[together] = known
             for _, view, used, launched, given, ahead, passed in found:
                 item = Item(
-                    view=view,
+                    view=self._seen(view),
                     cost=used,
                     count=0,
                     launches=launched,
@@ -366,10 +368,18 @@ class _Builder:
         """The cost in the formats that the runtime computes in."""
         if self._plan.int8_blocks and has_blocks(view):
             return replace(found, work=in_int8(found.work))
+        if self._plan.split_attention and op.kind in SPLIT:
+            return _with_scores(found, view)
         if not self._plan.tf32 or not op.kind.startswith("convolution"):
             return found
         work = {_TF32 if key == FP32 else key: n for key, n in found.work.items()}
         return replace(found, work=work)
+
+    def _seen(self, view: OpView) -> OpView:
+        """An op as what predicts it sees it: an attention of several kernels says so."""
+        if not self._plan.split_attention or view.kind not in SPLIT:
+            return view
+        return replace(view, attrs={**view.attrs, "split": True})
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""
@@ -408,6 +418,15 @@ def _prefetched(view: OpView, cost: Cost) -> Size:
 def _steps(view: OpView) -> Size:
     """Dependent steps of a recurrent op: time steps of every layer (directions run together)."""
     return view.size("seq", 1) * view.size("layers", 1)
+
+
+def _with_scores(cost: Cost, view: OpView) -> Cost:
+    """The cost of an attention whose scores pass through memory."""
+    scores = split_scores(view)
+    read = scores.products + scores.softmax - scores.written
+    return replace(
+        cost, read_bytes=cost.read_bytes + read, write_bytes=cost.write_bytes + scores.written
+    )
 
 
 def _one_of(cost: Cost, count: int) -> Cost:

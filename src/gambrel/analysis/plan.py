@@ -31,6 +31,7 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
         persistent: Recurrent layers are one kernel over all steps.
         tf32: fp32 convolutions run in TF32.
         int8_blocks: Weights that are stored in blocks are multiplied as int8.
+        split_attention: Scores of attention pass through memory between several kernels.
         resident_bytes: On-chip memory of a device that lives off its host link, all of which might
             keep weights between runs; None for every other device.
         cached_bytes: What of it the runtime uses for them; None: all of it.
@@ -44,6 +45,7 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool = False
     tf32: bool = False
     int8_blocks: bool = False
+    split_attention: bool = False
     resident_bytes: int | None = None
     cached_bytes: int | None = None
     host_ops: HostOps | None = None
@@ -77,6 +79,7 @@ def plan_of(
         persistent=runtime.persistent_recurrence,
         tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
         int8_blocks=_int8_blocks(runtime, device),
+        split_attention=bool(runtime.split_attention) and matches(runtime.split_attention, device),
         resident_bytes=held if off_chip_only else None,
         cached_bytes=round(held * residency.weights_share) if off_chip_only and residency else None,
         host_ops=runtime.host_ops,

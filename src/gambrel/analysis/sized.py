@@ -13,6 +13,7 @@ from gambrel.analysis.compulsory import Compulsory, compulsory, weights_bytes
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.plan import KernelPlan, has_blocks
 from gambrel.analysis.traffic import OffChip
+from gambrel.ops.attention import SPLIT
 from gambrel.ops.base import Engine
 from gambrel.runtimes import Kernels
 from gambrel.workload import Workload
@@ -94,6 +95,7 @@ class SizedWorkload:
             tf32=plan.tf32 and uses.fp32_convolutions,
             persistent=plan.persistent and uses.steps,
             int8_blocks=plan.int8_blocks and uses.blocks,
+            split_attention=plan.split_attention and uses.attention,
         )
         allowance = plan.allowance
         if allowance is None or plan.kernels is not Kernels.TILED:
@@ -111,12 +113,14 @@ class SizedWorkload:
             ),
             steps=any(kind in STEPPED for kind, _, _ in rows),
             blocks=any(has_blocks(view) for _, view, _ in rows),
+            attention=any(kind in SPLIT for kind, _, _ in rows),
         )
 
 
 class _Uses(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a workload has fp32 convolutions, dependent steps, weights in blocks."""
+    """Whether a workload has fp32 convolutions, dependent steps, weights in blocks, attention."""
 
     fp32_convolutions: bool
     steps: bool
     blocks: bool
+    attention: bool

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
 from msgspec.structs import replace
 
+from gambrel.dtypes import width_bytes
 from gambrel.ops.base import Cost, OpView, Size, TensorView, distinct_bytes, formula, minimum, work
 from gambrel.roofline import maximum
 
@@ -38,6 +42,36 @@ def attention(op: OpView) -> Cost:
         work=work(op.operand_dtype(1), matrix=2 * pairs * (d + dv), vector=vector, special=pairs),
         read_bytes=distinct_bytes(_unrepeated(op, op.inputs, 1, _seen_keys(op))),
     )
+
+
+#: What may be several kernels, between which scores pass through memory.
+SPLIT: Final = frozenset({"attention", "attention_backward"})
+
+
+class SplitScores(msgspec.Struct, frozen=True):
+    """Bytes of scores that the kernels of an attention pass through memory.
+
+    Attributes:
+        once: All scores, masked ones as well.
+        products: What the products read and write.
+        softmax: What the softmax, or its gradient, reads and writes.
+        written: Of both, what is written.
+    """
+
+    once: Size
+    products: Size
+    softmax: Size
+    written: Size
+
+
+def split_scores(op: OpView) -> SplitScores:
+    """Of an attention, or of its gradients, as two or four products around a softmax."""
+    pairs = op.size("batch") * op.size("heads") * op.size("q_len") * op.size("kv_len")
+    once = pairs * width_bytes(op.operand_dtype(1))
+    if op.kind == "attention":
+        return SplitScores(once, 2 * once, 2 * once, 2 * once)
+    # P read, dP written, dS read twice; then P and dP read and dS written.
+    return SplitScores(once, 4 * once, 3 * once, 2 * once)
 
 
 @formula("attention_scores")

@@ -205,6 +205,8 @@ class Runtime(
         int8_blocks: Patterns of devices where it rounds activations to int8 and multiplies them
             with the integers of GGUF blocks, if there is an int8 roof; elsewhere blocks are
             unpacked to 16 bits first.
+        split_attention: Patterns of devices where attention is several kernels, between which its
+            scores pass through memory.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
         part_of: Runtime whose name means this one on the devices of this one.
@@ -234,6 +236,7 @@ class Runtime(
     persistent_recurrence: bool = False
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()
+    split_attention: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     part_of: str = ""
     host: tuple[Host, ...] = ()

@@ -27,6 +27,7 @@ from gambrel.analysis.roofs import of_one_die, roofs_of
 from gambrel.analysis.scopes import bound_op
 from gambrel.device import catalog
 from gambrel.ops import OpView, cost
+from gambrel.ops.attention import split_scores
 from tests.analysis.estimate import views
 
 #: 100 units; 1 TB/s; 20 TFLOP/s, that is 10e12 lane cycles per second; 100 W.
@@ -764,33 +765,52 @@ def test_a_single_tile_takes_as_long_as_under_tensorrt(kernel, flops_a_cycle):
             assert found == pytest.approx(own, rel=0.01)
 
 
+def apart(view):
+    """The task of an attention of several kernels, whose traffic holds its scores."""
+    one, scores = task(view), split_scores(view)
+    split = replace(view, attrs={**view.attrs, "split": True})
+    read = one.cost.read_bytes + scores.products + scores.softmax
+    return replace(one, view=split, cost=replace(one.cost, read_bytes=read))
+
+
 def test_attention_in_three_kernels_writes_its_scores():
     view = views.attention(2, 4, 4, 2048, 2048, 64)
-    c = {"split": 1.0, "compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
+    c = {"compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
     pairs = 2 * 4 * 2048 * 2048  # masked ones are computed as well
     scores = 2 * pairs
     traffic = 4 * 2 * 4 * 2048 * 64 * 2  # queries, keys, values, results
     products = max(4 * 64 * pairs / 10e12, (traffic + 2 * scores) / 0.25e12)
     softmax = (2 + 2) * scores / 0.5e12
-    found = attention.attention(c, TOY, task(view))
+    found = attention.attention(c, TOY, apart(view))
     assert found == pytest.approx(products + softmax)
-    fused = attention.attention(c | {"split": 0.0}, TOY, task(view))
+    fused = attention.attention(c, TOY, task(view))
     assert fused == pytest.approx(task(view).matrix_flops / 10e12)
     short = views.attention(2, 4, 4, 1024, 1024, 64)  # a quarter of the scores, read once
     products = max(64 * pairs / 10e12, (traffic / 2 + scores / 2) / 0.25e12)
-    found = attention.attention(c, TOY, task(short))
+    found = attention.attention(c, TOY, apart(short))
     assert found == pytest.approx(products + scores / 2 / 0.5e12)
 
 
 def test_gradients_of_attention_in_kernels_of_their_own():
     forward = views.attention(2, 4, 4, 2048, 2048, 64)
     view = replace(forward, kind="attention_backward", inputs=(forward.inputs[0], *forward.inputs))
-    c = {"split": 1.0, "compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
+    c = {"compute": 0.5, "memory": 0.25, "softmax": 0.5, "extra": 2.0}
     pairs = 2 * 4 * 2048 * 2048
     moved = task(view).traffic_bytes + 4 * 2 * pairs  # P, dP, and dS twice
     products = max(2 * 4 * 64 * pairs / 10e12, moved / 0.25e12)
-    found = attention.attention(c, TOY, task(view))
+    found = attention.attention(c, TOY, apart(view))
     assert found == pytest.approx(products + 3 * 2 * pairs / 0.5e12)
+
+
+@pytest.mark.parametrize("runtime", ["pytorch", "torch-compile", "pytorch-graph"])
+def test_the_roofline_of_attention_in_several_kernels_holds_its_scores(runtime):
+    op = "attention:heads=8,q=4096,d=64,batch=2,fp16"
+    fused, apart = (gambrel.analyze(op, name, runtime=runtime) for name in ("mi210", "mi100"))
+    scores = 2 * 8 * 4096 * 4096 * 2
+    assert apart.total.traffic_bytes == fused.total.traffic_bytes + 4 * scores
+    assert apart.total.sol_traffic_bytes == fused.total.sol_traffic_bytes
+    assert apart.bound == "memory"
+    assert apart.limited_by == "memory"
 
 
 @pytest.mark.parametrize("name", ["mi100", "mi210", "mi300x", "mi355x", "rx-6900-xt"])

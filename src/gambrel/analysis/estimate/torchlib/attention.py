@@ -1,7 +1,7 @@
 """Attention where PyTorch's fused kernels were not measured: AMD's GPUs.
 
 With a fused kernel scores stay on chip, and the products are what batched ones are. Without one
-(``split``) scores go to memory and come back: two batched products and a softmax between them, each
+(`Runtime.split_attention`) scores go to memory and come back: two batched products and a softmax between them, each
 with what the same libraries attain of such kernels alone; masked pairs are computed as well. The
 gradients take four products (dV and dP, dQ and dK) around the softmax's own, which read the scores
 that were kept.
@@ -14,26 +14,23 @@ from gambrel.analysis.estimate.features import Task
 from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.analysis.estimate.torchlib.rows import LONG_ROW
 from gambrel.analysis.estimate.torchlib.streams import streamed
-from gambrel.dtypes import width_bytes
+from gambrel.ops.attention import split_scores
 from gambrel.ops.base import Size, where
 from gambrel.roofline import maximum
 
 
 def attention(c: Constants, machine: Chip, task: Task) -> Size:
     """Seconds of one fused kernel, or of the kernels apart."""
-    if not c["split"]:
+    view = task.view
+    if not view.attrs.get("split"):
         work = roofline.seconds(task.matrix_flops, task.matrix_peak * c["compute"])
         return maximum(work, streamed(machine, task.traffic_bytes, c["memory"]))
-    view = task.view
-    keys = view.size("kv_len")
+    scores, keys, head = split_scores(view), view.size("kv_len"), view.size("head_dim")
+    forward = view.kind == "attention"
     pairs = view.size("batch") * view.size("heads") * view.size("q_len") * keys
-    head = view.size("head_dim")
-    scores = pairs * width_bytes(view.operand_dtype(1))
-    # Backward: P read, dP written, dS read twice; then P and dP read and dS written.
-    times, softmax = (2, 3) if view.kind == "attention_backward" else (1, 2)
-    flops = times * 2 * pairs * (head + view.size("v_head_dim", head))
+    flops = (1 if forward else 2) * 2 * pairs * (head + view.size("v_head_dim", head))
     work = roofline.seconds(flops, task.matrix_peak * c["compute"])
-    moved = task.traffic_bytes + 2 * times * scores
+    moved = task.traffic_bytes - scores.softmax
     products = maximum(work, streamed(machine, moved, c["memory"]))
-    again = where(keys > LONG_ROW, c["extra"], 0.0) if times == 1 else 0.0
-    return products + streamed(machine, (softmax + again) * scores, c["softmax"])
+    again = where(keys > LONG_ROW, c["extra"], 0.0) if forward else 0.0
+    return products + streamed(machine, scores.softmax + again * scores.once, c["softmax"])
