@@ -1,4 +1,4 @@
-"""Scaled dot-product attention as one fused op: no matrix of scores is ever in memory."""
+"""Scaled dot-product attention as one fused op, and what its scores add where it is not."""
 
 from __future__ import annotations
 

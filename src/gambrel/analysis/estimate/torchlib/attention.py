@@ -1,10 +1,10 @@
 """Attention where PyTorch's fused kernels were not measured: AMD's GPUs.
 
 With a fused kernel scores stay on chip, and the products are what batched ones are. Without one
-(`Runtime.split_attention`) scores go to memory and come back: two batched products and a softmax between them, each
-with what the same libraries attain of such kernels alone; masked pairs are computed as well. The
-gradients take four products (dV and dP, dQ and dK) around the softmax's own, which read the scores
-that were kept.
+(`Runtime.split_attention`) scores go to memory and come back: two batched products and a softmax
+between them, each with what the same libraries attain of such kernels alone; masked pairs are
+computed as well. The gradients take four products (dV and dP, dQ and dK) around the softmax's own,
+which read the scores that were kept.
 """
 
 from __future__ import annotations
