@@ -111,10 +111,15 @@ def _varying(rows: Sequence[Row]) -> list[Column]:
     if len({r.sizes.get("batch") for r in rows}) > 1:
         cells = (str(r.sizes.get("batch", "–")) for r in rows)
         columns.append(words("batch", cells, "batch", align="right"))
+    return [*columns, *runtime_column(rows)]
+
+
+def runtime_column(rows: Sequence[Row]) -> list[Column]:
+    """The runtimes of rows, where they have any; one that differs always stays."""
     runtimes = [getattr(r, "runtime", "") for r in rows]
-    if any(runtimes):
-        columns.append(words("runtime", runtimes, "runtime", priority=1))
-    return columns
+    if not any(runtimes):
+        return []
+    return [words("runtime", runtimes, "runtime", priority=0 if len(set(runtimes)) > 1 else 1)]
 
 
 def figure_columns(rows: Sequence[Row], metrics: Sequence[str]) -> list[Column]:
@@ -125,7 +130,7 @@ def figure_columns(rows: Sequence[Row], metrics: Sequence[str]) -> list[Column]:
             key=metric,
             cells=tuple(value_text(r.figures[metric]) for r in rows),
             values=tuple(r.figures[metric].value for r in rows),
-            priority=0 if i < 3 else i,
+            priority=max(0, i - 1),
         )
         for i, metric in enumerate(metrics)
     ]

@@ -21,7 +21,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.builders.check import value_text
-from gambrel.report.builders.comparison import best_figures, doubtful, under
+from gambrel.report.builders.comparison import best_figures, doubtful, runtime_column, under
 from gambrel.report.options import Options
 from gambrel.report.text import cut
 from gambrel.units import format_count
@@ -106,11 +106,10 @@ def _columns(found: Selection, shown: Sequence[Candidate]) -> list[Column]:
     limited = [limit.metric for limit in found.limits]
     metrics = dict.fromkeys((*limited, found.sort, *_ALWAYS))
     open_ = all(c.verdict is Verdict.UNKNOWN for c in shown)
-    runtimes = [getattr(c.row, "runtime", "") for c in shown]
     return [
         words("device", (c.row.hardware for c in shown), "hardware"),
         words("format", (c.row.precision for c in shown), "precision"),
-        *([words("runtime", runtimes, "runtime", priority=1)] if any(runtimes) else []),
+        *runtime_column([c.row for c in shown]),
         *(
             Column(
                 title=metric,
