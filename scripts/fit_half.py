@@ -6,9 +6,8 @@ Rows are those of benchmarks/data/timm (models are built by `timm`), eager and c
 a handful of constants: the share of the peak that convolutions attain (plain, grouped, of colours),
 the shares of the bandwidth (of convolutions, of pointwise ones with channels last and first, of
 everything that streams, eager and compiled, of concatenations), and the lane cycles of a tap of
-depthwise ones. Errors are those of models left
-out, in folds, and of the GPU left out. ``--write`` replaces the sets in
-src/gambrel/analysis/calibration/constants.json.
+depthwise ones. Errors are those of models left out, in folds, and of the GPU left out. ``--write``
+replaces the sets in src/gambrel/analysis/calibration/constants.json.
 
 V100 and T4: rows of benchmarks/data/networks with channels last, where the GPU is the limit, their
 casts (automatic mixed precision) counted. Only the convolutions are fitted; what streams has

@@ -53,13 +53,13 @@ def convolution(c: Constants, machine: Chip, task: Task) -> Size:
     """The kernel, its layout passes and its bias; a gradient is a convolution for each factor."""
     view = task.view
     if _is_depthwise(view):
-        return _depthwise(c, machine, task) * _of_weights(task) + _bias(c, machine, task)
+        return _depthwise(c, machine, task) * _of_weights(c, task) + _bias(c, machine, task)
     if not _on_lanes(c, machine, task):
         found = _half(c, machine, task) if "half" in c else _implicit(c, machine, task)
         kernel = maximum(found, _walk(c, machine, task))
     else:
         kernel = on_lanes(c, machine, task, *_images(task))
-    return maximum(kernel * _of_weights(task), c["base_s"]) + _bias(c, machine, task)
+    return maximum(kernel * _of_weights(c, task), c["base_s"]) + _bias(c, machine, task)
 
 
 def _on_lanes(c: Constants, machine: Chip, task: Task) -> bool:
@@ -98,10 +98,15 @@ def _passes(task: Task) -> int:
     return max(1, sum(_wanted(task)))
 
 
-def _of_weights(task: Task) -> Size:
-    """How much longer the gradients take for that of the weights of a grouped convolution."""
+def _of_weights(c: Constants, task: Task) -> Size:
+    """How much longer the gradients take for that of the weights of a grouped convolution.
+
+    Of cuDNN, which has a ``tile``; of AMD's library none was measured.
+    """
     _, weights = _wanted(task)
-    longer = 1 + weights * (_WEIGHTS - 1) / _passes(task)
+    if not weights or not c["tile"]:
+        return 1.0
+    longer = 1 + (_WEIGHTS - 1) / _passes(task)
     return where(task.view.size("groups", 1) > 1, longer, 1.0)
 
 
