@@ -14,6 +14,8 @@ _ROW: Final = re.compile(r"\[\n([^\[\]{}]*?)\n *\]")
 #: An object of figures alone, indented by so much.
 _FIGURES: Final = re.compile(r"\{\n( *)((?:\"\w+\": (?:-?[\d.e+-]+|null)(?:,\n *)?)+)\n *\}")
 WIDTH: Final = 100
+#: What may be left out where it is empty.
+_OFTEN_EMPTY: Final = frozenset({"note", "by_framework", "inside_by_bin"})
 
 
 def read() -> dict[str, Any]:
@@ -28,9 +30,18 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
         held = one.get("held_out", {})
         if len(held.get("by_framework", ())) == 1:
             del held["by_framework"]
-    spread = json.dumps(content, indent=1, ensure_ascii=False)
+    spread = json.dumps(_stated(content), indent=1, ensure_ascii=False)
     text = _FIGURES.sub(_filled, _ROW.sub(_joined, spread))
     target.write_text(text + "\n", encoding="utf-8")
+
+
+def _stated(value: Any) -> Any:
+    """Without what says nothing: notes, errors by framework and by size that are empty."""
+    if isinstance(value, list):
+        return [_stated(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {k: _stated(v) for k, v in value.items() if v or k not in _OFTEN_EMPTY}
 
 
 def _joined(row: re.Match[str]) -> str:

@@ -16,7 +16,6 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -26,11 +25,12 @@ from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
-from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit
+from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, pull_of
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.runtimes import runtime
 from npu_rows import RUNTIMES, Row, rows, streamed
+from npu_siblings import AT, borrowed
 
 ROOT = Path(__file__).parents[1]
 TARGET = constants_file.TARGET
@@ -41,6 +41,7 @@ STARTS = {
     "onnxruntime": ({"fp16": 6e-4, "int8": 4e-4, "int16": 6e-4}, 4e12, 14e9, 30e9, 50e9),
     "rknn": ({"int8": 0.0}, 1e12, 0.5e9, 6e9, 6e9),
     "axera": ({"int8": 0.0}, 2e12, 4e9, 20e9, 20e9),
+    "coreml": ({"fp16": 5e-4, "int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
 }
@@ -49,7 +50,7 @@ RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 #: Runtimes that hand the graph to Qualcomm's compiler: a chip's fit starts from its own runtime's.
 CARRIED = ("litert", "onnxruntime")
 #: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
-SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2}
+SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1}
 #: From this factor on a reader is told that softmaxes are slow.
 SLOW = 10
 #: Weight of a factor of e from the start.
@@ -57,10 +58,10 @@ PULL, HELD = 0.05, 0.3
 #: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
 #: tiling was chosen: its ranges are wider than the errors of models that were left out.
 PROVEN, WIDER = 100, 1.05
-#: A constant at so much of a roof is at it: stored ones are rounded.
-_AT = 0.999
 #: Fewer models than this are no calibration.
 FEW = 6
+#: Chips with fewer, and the one of the same design that their fit starts from.
+NEAR = {"apple-a16": "apple-a15", "apple-a17-pro": "apple-a15"}
 
 
 def main() -> None:
@@ -87,8 +88,8 @@ class Task:
 
     Args:
         rows: Measured, at least one.
-        base: The chip under Qualcomm's own runtime, whose constants the fit starts from; None: it
-            starts from what is near enough for any chip of the class.
+        base: The chip under Qualcomm's own runtime, or its predecessor, whose constants the fit
+            starts from; None: it starts from what is near enough for any chip of the class.
     """
 
     def __init__(self, rows: Sequence[Row], base: Task | None) -> None:
@@ -97,6 +98,11 @@ class Task:
         self.runs = MeasuredRuns([run for _, run in pairs])
         self._base = base
         self._fits: dict[str, TiledConstants] = {}
+
+    @property
+    def few(self) -> bool:
+        """Whether it has too few models for a fit of its own."""
+        return len(self.runs.models) < FEW
 
     @property
     def runtime(self) -> str:
@@ -113,6 +119,8 @@ class Task:
         runs = self.runs.without(without)
         start = self._start(without)
         scales = scales_for(start)
+        if self.few:
+            scales = (("start",), tuple(what for one in scales[1:] for what in one))
         found = fit(start, runs, scales, self._pulls(scales))
         capped, scales = within_roofs(start, found, scales)
         return found if capped is start else fit(capped, runs, scales, self._pulls(scales))
@@ -123,16 +131,21 @@ class Task:
         if self._base is None:
             return start
         near = self._base.fitted(without)
+        known = next(f for f in near.macs_per_s if f in start.macs_per_s)
+        faster = near.macs_per_s[known] / start.macs_per_s[known]
         return msgspec.structs.replace(
             near,
             runtime=start.runtime,
-            start_s={f: near.start_s[f] for f in start.start_s},
-            macs_per_s={f: near.macs_per_s[f] for f in start.macs_per_s},
+            device=start.device,
+            start_s={f: near.start_s.get(f, near.start_s[known]) for f in start.start_s},
+            macs_per_s={f: near.macs_per_s.get(f, r * faster) for f, r in start.macs_per_s.items()},
             softmax_per_s=near.softmax_rate,
         )
 
     def _pulls(self, scales: Sequence[Scale]) -> list[float]:
         """How much the start counts: of what does not depend on the runtime it tells more."""
+        if self.few:
+            return [pull_of(len(self.runs.models))] * len(scales)
         held = () if self._base is None else (*RATIOS, "activation", "ahead")
         return [HELD if scale[0] in held else PULL for scale in scales]
 
@@ -151,9 +164,12 @@ def tasks(found: Sequence[Row]) -> tuple[Task, ...]:
     for row in found:
         groups[row.runtime, row.device].append(row)
     made: dict[tuple[str, str], Task] = {}
-    for (name, device), own in sorted(groups.items(), key=lambda pair: pair[0][0] in CARRIED):
-        task = Task(own, made["qnn", device] if name in CARRIED else None)
-        if len(task.runs.models) >= FEW:
+    last = [*groups]
+    last.sort(key=lambda pair: pair[0] in CARRIED or pair[1] in NEAR)
+    for name, device in last:
+        base = ("qnn", device) if name in CARRIED else (name, NEAR.get(device, ""))
+        task = Task(groups[name, device], made.get(base))
+        if not task.few or device in NEAR:
             made[name, device] = task
     return tuple(made.values())
 
@@ -162,7 +178,7 @@ def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
     """One set per task."""
     pooled: dict[str, list[float]] = defaultdict(list)
     for task in found:
-        pooled[task.runtime] += task.ratios()
+        pooled[task.runtime] += [] if task.few else task.ratios()
     return tuple(_finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found)
 
 
@@ -174,18 +190,22 @@ def within_roofs(
     No stream is faster than the memory, and no window passes the matrix unit faster than quoted.
     """
     device = load_device(start.device)
-    memory, roof = main_memory(device), resolve(device, "matrix", "int8")
+    memory = main_memory(device)
     stream = memory.byte_per_s if memory else None
-    if stream and fitted.ahead_byte_per_s > _AT * stream:
+    if stream and fitted.ahead_byte_per_s > AT * stream:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
         scales = tuple(
             kept for one in scales if (kept := tuple(what for what in one if what != "ahead"))
         )
     window = runtime(RUNTIMES.get(start.runtime, start.runtime)).tiling.window
-    most = window * roof.flop_per_s / 2 if roof else None
-    if most and fitted.macs_per_s.get("int8", 0.0) > _AT * most:
-        start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, "int8": most})
-        scales = tuple(one for one in scales if one != ("int8",))
+    for name, rate in fitted.macs_per_s.items():
+        roof = resolve(device, "matrix", name)
+        most = window * roof.flop_per_s / 2 if roof and roof.dtype == name else None
+        if most and rate > AT * most:
+            start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, name: most})
+            scales = tuple(
+                kept for one in scales if (kept := tuple(what for what in one if what != name))
+            )
     return start, scales
 
 
@@ -277,142 +297,6 @@ def _rounded(c: TiledConstants) -> TiledConstants:
     )
 
 
-def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
-    """Snapdragon 8 Elite: between its neighbours, of which both were measured.
-
-    Qualcomm calls its NPU 45 % faster than the one before, and the next one 37 % faster than it:
-    the product, 1.99, is what lies between the fitted neighbours (1.7 to 2.0).
-    """
-    found = []
-    for name in ("qnn", "litert", "onnxruntime"):
-        before, after = (
-            next((c for c in fitted if (c.runtime, c.device) == (name, d)), None)
-            for d in ("snapdragon-8-gen-3", "snapdragon-8-elite-gen-5")
-        )
-        if before is None or after is None:
-            continue
-
-        def between(a: float, b: float) -> float:
-            return float(f"{(a * b) ** 0.5:.4g}")
-
-        found.append(
-            msgspec.structs.replace(
-                before,
-                device="snapdragon-8-elite",
-                start_s={k: between(v, after.start_s[k]) for k, v in before.start_s.items()},
-                macs_per_s={
-                    k: between(v, after.macs_per_s[k]) for k, v in before.macs_per_s.items()
-                },
-                vector_per_s=between(before.vector_per_s, after.vector_per_s),
-                softmax_per_s=before.softmax_per_s
-                and between(before.softmax_rate, after.softmax_rate),
-                activation_byte_per_s=between(
-                    before.activation_byte_per_s, after.activation_byte_per_s
-                ),
-                ahead_byte_per_s=between(before.ahead_byte_per_s, after.ahead_byte_per_s),
-                rows=0,
-                models=0,
-                low=round(before.low * 0.8, 3),
-                high=round(before.high * 1.25, 3),
-                confidence="low",
-                note="nothing was measured on this chip: the geometric mean of Snapdragon 8 Gen 3 "
-                "and 8 Elite Gen 5",
-                held_out=None,
-            )
-        )
-    return (*found, *_siblings(fitted))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sibling:
-    """A chip without rows whose cores are those of a measured one.
-
-    Attributes:
-        runtime: Under which the other was measured.
-        known: The measured chip.
-        macs: Multiply-adds of its core relative to the known one's, as quoted.
-        vector: The same of the vector unit: where the clock makes the difference it is as much.
-        wider: Factor on both ends of the range; 1 where rows are of both chips.
-        why: For the reader.
-    """
-
-    runtime: str
-    known: str
-    macs: float = 1.0
-    vector: float = 1.0
-    wider: float = 1.25
-    why: str
-
-
-SIBLINGS = {
-    "rk3566": Sibling(
-        runtime="rknn",
-        known="rk3568",
-        wider=1.0,
-        why="RK3566 and RK3568 have one NPU and share the column of the table",
-    ),
-    "rk3576": Sibling(
-        runtime="rknn",
-        known="rk3588-npu",
-        macs=1.5,
-        why="a core of RK3588, at 3 TOPS instead of 2",
-    ),
-    "rv1126": Sibling(
-        runtime="rknn",
-        known="rv1109",
-        macs=2.0 / 1.2,
-        vector=2.0 / 1.2,
-        why="the NPU of RV1109, at 2.0 TOPS instead of 1.2",
-    ),
-    "ax630c": Sibling(
-        runtime="axera",
-        known="ax620q",
-        macs=3.2 / 2.4,
-        vector=3.2 / 2.4,
-        why="the NPU of AX620Q, at 3.2 TOPS instead of the 2.4 of its measured mode",
-    ),
-}
-
-
-def _siblings(fitted: Sequence[TiledConstants]) -> list[TiledConstants]:
-    """Chips whose cores are those of a measured one: rates by the quoted rate of a core.
-
-    A bandwidth below the memory's is that of a core's port and stays: it differs by 1.3 between
-    chips of 32 and 64 bits. One that is the memory's gives way to that of the chip's own. The range
-    covers what is not quoted.
-    """
-    known = {(c.runtime, c.device): c for c in fitted}
-    return [_sibling(known[s.runtime, s.known], device, s) for device, s in SIBLINGS.items()]
-
-
-def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
-    same = s.wider == 1
-    return msgspec.structs.replace(
-        c,
-        device=device,
-        macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
-        vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
-        softmax_per_s=c.softmax_per_s and float(f"{c.softmax_per_s * s.vector:.4g}"),
-        ahead_byte_per_s=_stream_of(c, device),
-        rows=c.rows if same else 0,
-        models=c.models if same else 0,
-        low=round(c.low / s.wider, 3),
-        high=round(c.high * s.wider, 3),
-        confidence="low",
-        note=s.why if same else f"nothing was measured on this chip: {s.why}",
-        held_out=c.held_out if same else None,
-    )
-
-
-def _stream_of(c: TiledConstants, device: str) -> float:
-    """The bandwidth for weights of a chip with the cores of a measured one."""
-    measured, own = main_memory(load_device(c.device)), main_memory(load_device(device))
-    if own is None or not own.byte_per_s:
-        return c.ahead_byte_per_s
-    at_memory = measured and measured.byte_per_s and c.ahead_byte_per_s > _AT * measured.byte_per_s
-    return own.byte_per_s if at_memory else min(c.ahead_byte_per_s, own.byte_per_s)
-
-
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
     """What a datasheet tells, from chips that have rows and published roofs."""
     found = []
@@ -421,13 +305,14 @@ def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
             (c, roof.flop_per_s / 2, memory.byte_per_s)
             for c in fitted
             if c.runtime == name
+            and "int8" in c.macs_per_s
             and (roof := resolve(load_device(c.device), "matrix", "int8")) is not None
             and (memory := main_memory(load_device(c.device))) is not None
             and memory.byte_per_s
         ]
         if not known:
             continue
-        every = [c for c in fitted if c.runtime == name]
+        every = [c for c in fitted if c.runtime == name and "int8" in c.macs_per_s]
         formats = sorted({f for c in every for f in c.macs_per_s if f != "int8"})
         found.append(
             TiledClass(

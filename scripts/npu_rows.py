@@ -93,7 +93,7 @@ QUALCOMM = {
     "Dragonwing Q-6690 MTP": "q-6690",
 }
 #: Name of constants → runtime, where they differ.
-RUNTIMES = {"onnxruntime": "onnxruntime-qnn"}
+RUNTIMES = {"onnxruntime": "onnxruntime-qnn", "coreml": "coreml-ane"}
 _RUNTIMES = {"qnn_dlc": "qnn", "tflite": "litert", "onnx": "onnxruntime"}
 _FORMATS = {"float": "fp16", "w8a8": "int8", "w8a16": "int16"}
 
@@ -200,6 +200,8 @@ HAILO = {
 HAILO_RATES = Path(__file__).parents[1] / "benchmarks/data/hailo/rates.csv"
 #: Times of the Edge TPU that Google publishes; see the README beside them.
 CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
+#: Times on iPhones that authors of networks publish; see the README beside them.
+COREML_TIMES = Path(__file__).parents[1] / "benchmarks/data/coreml/neural_engine.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
 #: Rates below this are printed with one digit.
 _SLOWEST_PER_S = 3.0
@@ -237,7 +239,7 @@ class Row:
 def rows(folder: Path) -> tuple[Row, ...]:
     """All rows of latencies of one inference."""
     truth = folder / "truth"
-    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral())
+    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *_coreml())
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -345,6 +347,18 @@ def _coral() -> Iterator[Row]:
             model=r["model"],
             sizes=((name, int(size)),) if name else (),
             precision="int8",
+            seconds=float(r["ms"]) / 1e3,
+        )
+
+
+def _coreml() -> Iterator[Row]:
+    for r in _read(COREML_TIMES):
+        yield Row(
+            runtime="coreml",
+            device=r["device"],
+            model=r["model"],
+            sizes=(("image", int(r["image"])),) if r["image"] else (),
+            precision=r["format"],
             seconds=float(r["ms"]) / 1e3,
         )
 

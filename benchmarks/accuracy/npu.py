@@ -60,7 +60,7 @@ def _own(c: TiledConstants, task: fit_npu.Task) -> Score:
             _run(r, r.seconds / ratio, c) for r, ratio in zip(task.rows, task.ratios(), strict=True)
         ],
         held_out="leave one model out",
-        family=f"whole models by {c.runtime}",
+        family=f"whole models by {c.runtime}" + (", few models of the chip" if task.few else ""),
         target=TARGETS.get(c.runtime, ""),
     )
 

@@ -11,6 +11,7 @@ from zoo import (
     foundation,
     images,
     language,
+    mobile,
     recurrent,
     samplers,
     single_shot,
@@ -27,6 +28,7 @@ def all_entries() -> dict[str, Entry]:
     modules = (
         vision,
         classifiers,
+        mobile,
         detection,
         detectors,
         single_shot,

@@ -43,6 +43,7 @@ from gambrel.report.terms import (
     title,
 )
 from gambrel.report.text import shorten_path
+from gambrel.runtimes import runtimes
 from gambrel.units import format_capacity, format_percent, format_si
 
 content = analysis_json.content
@@ -155,6 +156,12 @@ _HELPS: Final = {
     "launches": "graphs, fusion or a larger batch launches fewer kernels per item",
     "host": "graphs or a compiled runtime takes the host out of the way",
 }
+#: The same under a runtime that hands over one graph.
+_HELPS_GRAPHS: Final = {
+    "launches": "fusion or a larger batch launches fewer kernels per item",
+    "host": "a larger batch shares what every call costs",
+}
+_ONE_AT_A_TIME: Final = "fewer calls: each costs this, whatever it computes"
 
 
 def _next(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
@@ -173,6 +180,10 @@ def _next(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
     faster = any(c.flop_per_s > peak for c in analysis.hardware.ceilings)
     if limiter == "compute" and not faster:
         helps = "less work, e.g. pruning, or another device: no format here is faster"
+    if (used := runtimes().get(analysis.runtime)) is not None and used.graph:
+        helps = _HELPS_GRAPHS.get(limiter, helps)
+        if limiter == "host" and used.max_batch == 1:
+            helps = _ONE_AT_A_TIME
     if limiter == "network" and all(op.kind != "collective" for op in analysis.ops):
         helps = "narrower or smaller inputs and weights cross the link to the host sooner"
     if limiter == "memory" and not any(m.byte_per_s for m in analysis.hardware.memory):
