@@ -37,7 +37,7 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
 
 def _stated(value: Any) -> Any:
     """Without what says nothing: notes, errors by framework and by size that are empty."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_stated(one) for one in value]
     if not isinstance(value, dict):
         return value

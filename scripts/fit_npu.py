@@ -42,6 +42,7 @@ STARTS = {
     "rknn": ({"int8": 0.0}, 1e12, 0.5e9, 6e9, 6e9),
     "axera": ({"int8": 0.0}, 2e12, 4e9, 20e9, 20e9),
     "coreml": ({"fp16": 5e-4, "int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
+    "litert-edgetpu": ({"int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
 }

@@ -202,6 +202,10 @@ HAILO_RATES = Path(__file__).parents[1] / "benchmarks/data/hailo/rates.csv"
 CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
 #: Times on iPhones that authors of networks publish; see the README beside them.
 COREML_TIMES = Path(__file__).parents[1] / "benchmarks/data/coreml/neural_engine.csv"
+#: Times that nothing is fitted to, of networks most of which are in the other file.
+COREML_UNSEEN = COREML_TIMES.with_name("mobilenet_v4.csv")
+#: Times on a Pixel 8; see the README beside them.
+TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
 #: Rates below this are printed with one digit.
 _SLOWEST_PER_S = 3.0
@@ -239,7 +243,8 @@ class Row:
 def rows(folder: Path) -> tuple[Row, ...]:
     """All rows of latencies of one inference."""
     truth = folder / "truth"
-    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *_coreml())
+    phones = (*coreml(COREML_TIMES), *_tensor())
+    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *phones)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -351,14 +356,27 @@ def _coral() -> Iterator[Row]:
         )
 
 
-def _coreml() -> Iterator[Row]:
-    for r in _read(COREML_TIMES):
+def coreml(path: Path) -> Iterator[Row]:
+    """Times of the Neural Engine, of one of the files."""
+    for r in _read(path):
         yield Row(
             runtime="coreml",
             device=r["device"],
             model=r["model"],
             sizes=(("image", int(r["image"])),) if r["image"] else (),
             precision=r["format"],
+            seconds=float(r["ms"]) / 1e3,
+        )
+
+
+def _tensor() -> Iterator[Row]:
+    for r in _read(TENSOR_TIMES):
+        yield Row(
+            runtime="litert-edgetpu",
+            device=r["device"],
+            model=r["model"],
+            sizes=(),
+            precision="int8",
             seconds=float(r["ms"]) / 1e3,
         )
 

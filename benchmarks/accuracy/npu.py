@@ -27,7 +27,7 @@ from gambrel.analysis.estimate.user_models import start_of_chip
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
-from npu_rows import RUNTIMES, Row, bench, rows, streamed
+from npu_rows import COREML_UNSEEN, RUNTIMES, Row, bench, coreml, rows, streamed
 
 #: One, and four small models that a user can measure in minutes.
 ANCHORS = {
@@ -48,6 +48,8 @@ def score(folder: Path) -> Iterable[Score]:
     fitted = dict(zip(tasks, fit_npu.fit_all(tasks), strict=True))
     for task, constants in fitted.items():
         yield _own(constants, task)
+        if (task.runtime, constants.device) == ("coreml", "apple-a15"):
+            yield _unseen(constants)
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
         yield from _new(what, fitted)
@@ -62,6 +64,18 @@ def _own(c: TiledConstants, task: fit_npu.Task) -> Score:
         held_out="leave one model out",
         family=f"whole models by {c.runtime}" + (", few models of the chip" if task.few else ""),
         target=TARGETS.get(c.runtime, ""),
+    )
+
+
+def _unseen(c: TiledConstants) -> Score:
+    """A paper that nothing was fitted to, of networks that others timed too."""
+    used = list(coreml(COREML_UNSEEN))
+    expected = MeasuredRuns([r.measured for r in used]).predicted(c)
+    return Score(
+        what=f"{c.runtime} {c.device}, another paper",
+        runs=[_run(r, float(t), c) for r, t in zip(used, expected, strict=True)],
+        held_out="no row fitted",
+        family="whole models by coreml, iPhone 13 in the paper of MobileNetV4",
     )
 
 

@@ -11,6 +11,7 @@ from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
 
 #: Convolutions alone, which take any side: name, builder, what it is, side, other names.
 ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
+    ("mobilenet-v2-0.5", "mobilenetv2_050", "MobileNetV2 0.5", 224, ()),
     ("mobilenet-v2-1.4", "mobilenetv2_140", "MobileNetV2 1.4", 224, ()),
     ("mobilenet-v3-large-0.75", "mobilenetv3_large_075", "MobileNetV3 large 0.75", 224, ()),
     ("mobileone-s0", "mobileone_s0", "MobileOne-S0, branches merged", 224, ("mobileone",)),
@@ -31,6 +32,10 @@ ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
 )
 #: With attention, or made for one side: the same.
 ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
+    ("mobilenet-v4-conv-large", "mobilenetv4_conv_large", "MobileNetV4-Conv-L, 384x384", 384,
+     ("mobilenetv4-conv-large",)),
+    ("mobilenet-v4-hybrid-large", "mobilenetv4_hybrid_large", "MobileNetV4-Hybrid-L, 384x384",
+     384, ("mobilenetv4-hybrid-large",)),
     ("fastvit-sa12", "fastvit_sa12", "FastViT-SA12, branches merged", 256, ()),
     ("fastvit-sa24", "fastvit_sa24", "FastViT-SA24, branches merged", 256, ()),
     ("fastvit-sa36", "fastvit_sa36", "FastViT-SA36, branches merged", 256, ()),

@@ -157,7 +157,7 @@ def test_the_catalog_is_complete():
     assert {d.vendor for d in devices} >= {"NVIDIA", "AMD", "Intel", "Google", "AWS", "Apple"}
     # Without a compute roof: NPUs and GPUs whose makers publish none that was found.
     without = {d.id for d in devices if not d.ceilings}
-    npus = ("ax", "iq-", "q", "sa7", "sa8", "snapdragon-8")
+    npus = ("ax", "google-tensor", "iq-", "q", "sa7", "sa8", "snapdragon-8")
     others = ("ndp120", "rh850", "m5")  # a neural core and an automotive one, beside Arm's; Apple
     assert all(i.startswith((*npus, *others)) for i in without)
 

@@ -130,7 +130,7 @@ def test_a_rented_machine_stands_for_one_of_its_devices(nothing):
     assert match.note == "p5.48xlarge stands for one of its devices, h100-sxm5-80gb."
 
 
-@pytest.mark.parametrize("name", ["pixel 8", "esp32", "kindle fire"])
+@pytest.mark.parametrize("name", ["commodore", "esp32", "kindle fire"])
 def test_a_name_like_no_other_gets_no_suggestion(name, nothing):
     with pytest.raises(UnknownNameError) as caught:
         find(name, user_folder=nothing)
