@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,17 @@ from gambrel.analysis.measures import Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import Sol
+
+
+class _Powered(Protocol):
+    """A device, or what an analysis keeps of it."""
+
+    @property
+    def tdp_w(self) -> float | None: ...
+    @property
+    def typical_power_w(self) -> float | None: ...
+    @property
+    def idle_power_w(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +104,30 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return self.value if worse is None else worse
 
 
+def facts_on(device: _Powered, **known: Any) -> Facts:
+    """Facts of a run: what is known of it, and what the device draws.
+
+    Args:
+        device: Or what an analysis keeps of it.
+        known: The other attributes of `Facts`.
+    """
+    return Facts(
+        power_cap_w=device.tdp_w,
+        typical_power_w=device.typical_power_w,
+        idle_power_w=device.idle_power_w,
+        **known,
+    )
+
+
 def facts_of(analysis: Analysis) -> Facts:
     """The facts of an analysis."""
-    return Facts(
+    return facts_on(
+        analysis.hardware,
         items=items_of(analysis),
         expected=analysis.expected_time_s,
         roofline_s=analysis.roofline_time_s,
         sol_s=analysis.sol_time_s,
         memory_bytes=analysis.footprint.total_bytes,
-        power_cap_w=analysis.hardware.tdp_w,
-        typical_power_w=analysis.hardware.typical_power_w,
-        idle_power_w=analysis.hardware.idle_power_w,
         unmodelled=sum(analysis.unmodelled.values()),
         on_host=analysis.on_host,
         energy=analysis.energy,

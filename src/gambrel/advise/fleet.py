@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.advise.figures import Facts, doubt_of, facts_of
+from gambrel.advise.figures import Facts, doubt_of, facts_of, facts_on
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
@@ -24,6 +24,7 @@ from gambrel.analysis.workbench import (
     Workbench,
     answers,
     bench_of,
+    left_to_host,
     machine_on,
     sol_seconds,
 )
@@ -203,15 +204,14 @@ class Fleet:
         return self._made(
             device,
             chosen,
-            Facts(
+            facts_on(
+                device,
                 items=self.sizes.get("batch", 1),
                 expected=None,
                 roofline_s=None,
                 sol_s=self._known.sol[key],
                 memory_bytes=self.bench.footprint(chosen, machine).total_bytes,
-                power_cap_w=device.tdp_w,
-                typical_power_w=device.typical_power_w,
-                idle_power_w=device.idle_power_w,
+                on_host=sentence(left_to_host(self.bench, machine, chosen)),
                 price=price,
             ),
         )
@@ -238,15 +238,13 @@ class Fleet:
         device = machine.device
         table = found.table  # a point keeps no more than that of its answer
         total = totals(table, found.held, found.expected, machine.roofs)
-        facts = Facts(
+        facts = facts_on(
+            device,
             items=self.sizes.get("batch", 1),
             expected=found.expected.total,
             roofline_s=found.held.time_s,
             sol_s=found.sol_time_s,
             memory_bytes=self.bench.footprint(found.chosen, machine).total_bytes,
-            power_cap_w=device.tdp_w,
-            typical_power_w=device.typical_power_w,
-            idle_power_w=device.idle_power_w,
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),

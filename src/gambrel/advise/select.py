@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -12,7 +13,7 @@ from gambrel.advise.check import contradictions, judge_point, missed_by, tried_b
 from gambrel.advise.compare import Grid, Row, all_cautions, check_metrics, rank, row_of
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
-from gambrel.advise.subjects import Contender, Subject, prepare
+from gambrel.advise.subjects import LARGEST_BATCH, Contender, Subject, prepare
 from gambrel.advise.verdict import Constraint, Verdict, worst
 from gambrel.analysis.roofs import roofs_of
 from gambrel.collector import without_collector
@@ -21,8 +22,14 @@ from gambrel.device.roofs import resolve
 from gambrel.dtypes import BITS
 from gambrel.views import Viewed
 
+#: Number format and runtime, see `Contender.kind`.
+_Kind: TypeAlias = tuple[str | None, str]
 #: A device that misses limits by no more than this share of each is called a near miss.
 NEAR: Final = 0.25
+#: The first batches that are tried are so far apart.
+_APART: Final = 16
+#: Up to so much beyond a limit, the batches beside a FAIL and beside a MARGINAL are tried.
+_IN_REACH: Final = {Verdict.FAIL: 2.0, Verdict.MARGINAL: 1.25}
 #: What a larger batch may bring about; it needs no less power, memory and time to a result.
 _HELPED: Final = frozenset({"throughput", "energy", "efficiency"})
 
@@ -64,6 +71,7 @@ class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True)
             measured figure says that less is drawn: not impossible, but nothing speaks for it.
         near: Every missed limit is missed by 25 % or less.
         failed: Ids of the devices that miss more.
+        refused: Ids of the devices on which no runtime takes what was asked for.
         notes: Choices made for the user.
     """
 
@@ -74,6 +82,7 @@ class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True)
     unknown: tuple[Candidate, ...]
     near: tuple[Candidate, ...]
     failed: tuple[str, ...]
+    refused: tuple[str, ...] = ()
     over_power: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -102,7 +111,8 @@ def select(
     """
     check_metrics([sort])
     subject = over.subjects[0]
-    best = _search(subject, over, limits, sort)
+    able = {d.id: _formats(subject, d, over) for d in over.devices}
+    best = _search(subject, over, limits, sort, able)
     found = [c for c in best.values() if c is not None]
     found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
@@ -120,8 +130,9 @@ def select(
         failed=tuple(
             id_
             for id_, c in best.items()
-            if c is None or (c.verdict is Verdict.FAIL and not _nearly(c))
+            if able[id_] and (c is None or (c.verdict is Verdict.FAIL and not _nearly(c)))
         ),
+        refused=tuple(id_ for id_, formats in able.items() if not formats),
         over_power=tuple(filter(_over_power, unknown)),
         notes=(
             *contradictions(limits, subject.fleet().sizes.get("batch", 1)),
@@ -154,42 +165,49 @@ class _Search:
 
     What misses a limit at the speed of light fails, and by no less than that: it is evaluated only
     where nothing else meets the limits and it may come near. Larger batches are tried of the
-    runtimes and formats that they may help.
+    runtimes and formats that they may help: first a few far apart, then those beside one that
+    comes near, and those between one that is too slow and one that takes too long or too much.
 
     Args:
         subject: The model.
         device: The device.
-        over: Precisions to choose from, and prices.
+        formats: Number formats to choose from; none where no runtime there takes one.
+        price: What the device costs.
         limits: What is required.
         sort: Metric that ranks.
     """
 
     def __init__(
-        self, subject: Subject, device: Device, over: Grid, limits: Sequence[Limit], sort: str
+        self,
+        subject: Subject,
+        device: Device,
+        formats: Sequence[str | None],
+        price: float | None,
+        limits: Sequence[Limit],
+        sort: str,
     ) -> None:
         self.device = device
         self.best: Candidate | None = None
         self._subject, self._limits, self._sort = subject, limits, sort
-        self._formats = _formats(subject, device, over)  # none where no runtime there takes one
-        self._price = over.prices.get(device.id)
+        self._formats, self._price = formats, price
+        self._short: dict[_Kind, int] = {}  # where only what larger batches help was missed
+        self._worth: dict[_Kind, set[int]] = {}
+        self._close: dict[_Kind, dict[int, float]] = {}  # batch → what it uses of the limits
+        self._nearest: _Kind | None = None
         self._near: list[Contender] = []
-        self._settled: set[tuple[str | None, str]] = set()
-        self._fitting: list[tuple[str | None, str]] = []
+        self._settled: set[_Kind] = set()
+        self._fitting: list[_Kind] = []
         self._over = False
 
     def at(self, batch: int) -> list[Contender]:
         """What may meet the limits at a batch; none where the search is over."""
         if self._over:
             return []
-        contenders = [
-            one
-            for precision in self._formats
-            for one in self._subject.contenders(self.device, precision, self._price, batch)
-            if one.kind not in self._settled
-        ]
         found = []
         self._fitting = []
-        for one in contenders:
+        for one in self._contenders(batch):
+            if one.kind in self._settled:
+                continue
             point = one.best_case()
             verdicts = judge_point(point, self._limits)
             missed = missed_by(verdicts)
@@ -197,21 +215,75 @@ class _Search:
                 self._near.append(one)
             if _beyond_help(verdicts):
                 self._settled.add(one.kind)
+                between = _between(self._short.get(one.kind, batch), batch)
+                self._worth.setdefault(one.kind, set()).update(between)
             if not missed:
                 found.append(one)
             if point.fits is not False:
                 self._fitting.append(one.kind)
         return found
 
+    def between(self, batch: int) -> list[Contender]:
+        """What may meet the limits at a batch that was left out, where nothing passed."""
+        if self.best is not None and self.best.verdict is Verdict.PASS:
+            return []
+        kinds = {kind for kind, worth in self._worth.items() if batch in worth}
+        if self._nearest is not None and self._beside_the_best(self._nearest, batch):
+            kinds.add(self._nearest)
+        if not kinds:
+            return []
+        return [
+            one
+            for one in self._contenders(batch)
+            if one.kind in kinds and not missed_by(judge_point(one.best_case(), self._limits))
+        ]
+
+    def _beside_the_best(self, kind: _Kind, batch: int) -> bool:
+        """Whether a batch is next to the one that comes nearest, of those tried so far."""
+        close = self._close.get(kind)
+        if not close:
+            return False
+        best = min(close, key=lambda b: close[b])
+        step = 4 if batch.bit_length() % 2 else 2
+        return batch in (best * step, best // step)
+
+    def _contenders(self, batch: int) -> list[Contender]:
+        return [
+            one
+            for precision in self._formats
+            for one in self._subject.contenders(self.device, precision, self._price, batch)
+        ]
+
     def take(self, possible: Sequence[Contender]) -> None:
         """Judges what may meet the limits."""
         for one in possible:
             candidate = judged(one.fleet, self.device, one.point(), self._limits)
             self.best = _better(self.best, candidate, self._sort)
+            if self.best is candidate:
+                self._nearest = one.kind
+            self._note(one, candidate)
             if _settled(candidate, one.point(), self._sort):
                 self._settled.add(one.kind)
         met = self.best is not None and self.best.verdict is Verdict.PASS
         self._over = met or self._settled.issuperset(self._fitting)
+
+    def _note(self, one: Contender, candidate: Candidate) -> None:
+        """What a judgement says of other batches."""
+        batch = one.point().facts.items
+        helped = [c for c in candidate.constraints if c.metric in _HELPED]
+        others = {c.verdict for c in candidate.constraints if c.metric not in _HELPED}
+        short = any(c.verdict is not Verdict.PASS for c in helped)
+        worth = self._worth.setdefault(one.kind, set())
+        if others & {Verdict.FAIL, Verdict.MARGINAL}:
+            if Verdict.FAIL in others:
+                worth.difference_update([b for b in worth if b > batch])
+            worth.update(_between(self._short.get(one.kind, batch), batch))
+        elif short and all(_in_reach(c) for c in helped):
+            self._close.setdefault(one.kind, {})[batch] = max(map(_used, helped))
+        elif short:
+            worth.difference_update([b for b in worth if b < batch])
+        if short and Verdict.FAIL not in others:
+            self._short[one.kind] = batch
 
     def closest(self) -> list[Contender]:
         """What comes near, where nothing meets the limits."""
@@ -219,12 +291,27 @@ class _Search:
 
 
 def _search(
-    subject: Subject, over: Grid, limits: Sequence[Limit], sort: str
+    subject: Subject,
+    over: Grid,
+    limits: Sequence[Limit],
+    sort: str,
+    able: Mapping[str, Sequence[str | None]],
 ) -> dict[str, Candidate | None]:
     """The best on each device; None where none is even a near miss."""
-    searches = [_Search(subject, device, over, limits, sort) for device in over.devices]
-    for batch in tried_batches(subject, limits, step=16):
+    searches = [
+        _Search(subject, device, able[device.id], over.prices.get(device.id), limits, sort)
+        for device in over.devices
+    ]
+    apart = tried_batches(subject, limits, step=_APART)
+    for batch in apart:
         possible = [one.at(batch) for one in searches]
+        prepare(chain.from_iterable(possible))
+        for one, found in zip(searches, possible, strict=True):
+            one.take(found)
+    nearer = tried_batches(subject, limits, step=4)
+    every = tried_batches(subject, limits)
+    for batch in dict.fromkeys(b for b in (*nearer, *every) if b not in apart):
+        possible = [one.between(batch) for one in searches]
         prepare(chain.from_iterable(possible))
         for one, found in zip(searches, possible, strict=True):
             one.take(found)
@@ -232,6 +319,32 @@ def _search(
     for one in searches:
         one.take(one.closest())
     return {one.device.id: one.best for one in searches}
+
+
+def _between(after: int, before: int) -> list[int]:
+    """Batches of which none is tried at first."""
+    powers = (1 << n for n in range(LARGEST_BATCH.bit_length()))
+    return [b for b in powers if after < b < before]
+
+
+def _in_reach(constraint: Constraint) -> bool:
+    """Whether the verdict of a limit could be another one at a batch a little faster."""
+    if constraint.verdict is Verdict.PASS:
+        return True
+    return _used(constraint) <= _IN_REACH.get(constraint.verdict, 0.0)
+
+
+def _used(constraint: Constraint) -> float:
+    """How much of a limit the end of the range uses at which the verdict becomes a better one.
+
+    A FAIL ends where the good end meets the limit, a PASS begins where the other one does.
+    """
+    found, limit = constraint.figure, constraint.limit
+    more = METRICS[constraint.metric].more_is_better
+    end = found.high if more is (constraint.verdict is Verdict.FAIL) else found.low
+    if not end:
+        return math.inf
+    return limit / end if more else end / limit
 
 
 def _beyond_help(constraints: Sequence[Constraint]) -> bool:

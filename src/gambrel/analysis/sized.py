@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from gambrel.analysis.compulsory import Compulsory, compulsory, weights_bytes
 from gambrel.analysis.evaluate import Evaluator
+from gambrel.analysis.host import split
 from gambrel.analysis.plan import KernelPlan, has_blocks
 from gambrel.analysis.traffic import OffChip
 from gambrel.ops.attention import SPLIT
 from gambrel.ops.base import Engine
-from gambrel.runtimes import Kernels
-from gambrel.workload import Workload
+from gambrel.runtimes import HostOps, Kernels
+from gambrel.workload import Op, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.estimate.engine_work import EngineTable
@@ -76,6 +77,11 @@ class SizedWorkload:
         }
         held = weights_bytes(self.workload, self._evaluator, used)
         return OffChip(self.workload, held, resident_bytes)
+
+    def left_to_host(self, rule: HostOps) -> list[Op]:
+        """Ops that a compiler does not take, of those with a formula."""
+        left = split(self.priced, rule).ops
+        return [self.priced[i][0] for i in sorted(left) if self.priced[i][2] is not None]
 
     def needed(self, plan: KernelPlan) -> KernelPlan:
         """The plan without what makes no difference to this workload: more devices share a table.

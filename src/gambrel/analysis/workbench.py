@@ -28,7 +28,7 @@ from gambrel.device.model import Device
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
 from gambrel.runtimes import Kernels, Runtime, Workspace
-from gambrel.workload import Workload
+from gambrel.workload import Op, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion.spans import Span
@@ -352,6 +352,12 @@ def sol_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | 
     plan = machine.plan(chosen.runtime.runtime)
     least = bench.sized(chosen.precision).compulsory(plan.resident_bytes)
     return sol_time(least.parts, machine.limits)
+
+
+def left_to_host(bench: Workbench, machine: Machine, chosen: Resolved) -> list[Op]:
+    """Ops that the compiler leaves to the host, without a table of kernels."""
+    rule = machine.plan(chosen.runtime.runtime).host_ops
+    return [] if rule is None else bench.sized(chosen.precision).left_to_host(rule)
 
 
 def speed_of_light(workload: Workload, device: Device, settings: Settings) -> Sol:

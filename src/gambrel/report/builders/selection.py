@@ -174,6 +174,8 @@ _SAID: Final[dict[Verdict, Callable[[Constraint], str]]] = {
 def _failed(found: Selection) -> str:
     verb = "misses" if len(found.failed) == 1 else "miss"
     missed = f"{format_count(len(found.failed), 'device')} {verb} a limit by more than 25 %"
+    if found.refused:
+        missed += f", {len(found.refused):,} cannot run it as asked"
     if not found.over_power:
         return f"{missed}."
     limit = next(x for x in found.limits if x.metric == "power")
