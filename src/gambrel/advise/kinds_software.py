@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from gambrel.advise.case import (
 from gambrel.advise.layout import channels_last, has_layout_copies, has_turned
 from gambrel.analysis.settings import is_language_model
 from gambrel.errors import InputError
-from gambrel.runtimes import Kernels, candidates, check_runs, matches, named, runtime
+from gambrel.runtimes import Kernels, candidates, check_runs, following, named
 
 _LARGEST_BATCH: Final = 1024
 
@@ -39,30 +39,20 @@ def sized(case: Scenario, name: str, text: str) -> Scenario:
     return with_settings(case, sizes={**(case.settings.sizes or {}), name: value})
 
 
-#: Runtime → the one that fuses more, on the same software stack.
-_FUSED: Final = {"pytorch": "torch-compile", "pytorch-graph": "torch-compile-graph"}
-#: Runtime → the same kernels, recorded and replayed.
-_RECORDED: Final = {"pytorch": "pytorch-graph", "torch-compile": "torch-compile-graph"}
-
-
-def _after(moves: Mapping[str, str], refusal: str) -> Callable[[Scenario, str], Scenario]:
+def _after(move: str, refusal: str) -> Callable[[Scenario, str], Scenario]:
     """The change to the runtime that follows the present one, and why there is none."""
 
     def apply(case: Scenario, _: str) -> Scenario:
-        after = moves.get(case.runtime.id)
-        if after is None:
+        after: str = getattr(case.runtime, move)
+        if not after:
             raise InputError(f"{case.runtime.name} {refusal}")
         return _under(case, after)
 
     return apply
 
 
-def _follows(moves: Mapping[str, str]) -> Callable[[Scenario], Iterable[str]]:
-    def applies(case: Scenario) -> bool:
-        after = moves.get(case.runtime.id)
-        return after is not None and matches(runtime(after).runs_on, case.device)
-
-    return where(applies)
+def _follows(move: str) -> Callable[[Scenario], Iterable[str]]:
+    return where(lambda case: following(case.runtime, move, case.device) is not None)
 
 
 def _under(case: Scenario, name: str) -> Scenario:
@@ -83,7 +73,7 @@ def _runtimes(case: Scenario) -> Iterable[str]:
     language = is_language_model(case.workload)
     precision = None if case.workload.precisions else case.precision
     found = (r.id for r in candidates(case.device, precision, language=language))
-    return [name for name in found if name not in {now, _FUSED.get(now), _RECORDED.get(now)}]
+    return [name for name in found if name not in {now, case.runtime.fused, case.runtime.recorded}]
 
 
 def _turns(case: Scenario) -> bool:
@@ -117,8 +107,8 @@ FUSION: Final = (
         about="Compile the model: element-wise chains and reductions run as one kernel; costs "
         "compile time.",
         example="fuse",
-        apply=_after(_FUSED, "fuses already what it can; fuse changes nothing."),
-        propose=_follows(_FUSED),
+        apply=_after("fused", "fuses already what it can; fuse changes nothing."),
+        propose=_follows("fused"),
         takes_value=False,
     ),
     Kind(
@@ -144,8 +134,8 @@ FUSION: Final = (
         about="Record the kernels once and replay them as a CUDA graph, so that the host does not "
         "launch each; shapes must not change.",
         example="graphs",
-        apply=_after(_RECORDED, "has no host launches to record."),
-        propose=_follows(_RECORDED),
+        apply=_after("recorded", "has no host launches to record."),
+        propose=_follows("recorded"),
         takes_value=False,
     ),
 )

@@ -90,6 +90,19 @@ def named(name: str, device: Device) -> Runtime:
     return next((r for r in parts if matches(r.runs_on, device)), found)
 
 
+def following(now: Runtime, move: str, device: Device) -> Runtime | None:
+    """The runtime of the same software that is ``fused`` or ``recorded``; None without one there.
+
+    Args:
+        now: The present one.
+        move: One of these words.
+        device: Where it must run.
+    """
+    after: str = getattr(now, move)
+    found = runtimes().get(after)
+    return found if found is not None and matches(found.runs_on, device) else None
+
+
 def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
     """The runtimes that run on a device; of one that has a part there, the part.
 

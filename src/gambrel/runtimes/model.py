@@ -198,6 +198,8 @@ class Runtime(
         one_format: A number format is that of all parts of a language model, its cache and its
             output layer included.
         graph: Launches are recorded and replayed; the host does not pay for each.
+        fused: Id of the runtime of the same software that fuses more; empty where none does.
+        recorded: Id of the one that replays the same kernels as a graph; empty where none does.
         max_batch: Most items at once that its compiler takes; None for any.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
         tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
@@ -232,6 +234,8 @@ class Runtime(
     networks_only: bool = False
     one_format: bool = False
     graph: bool = False
+    fused: str = ""
+    recorded: str = ""
     max_batch: int | None = None
     persistent_recurrence: bool = False
     tf32_convolutions: bool = False

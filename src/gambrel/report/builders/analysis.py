@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from gambrel.analysis.fold import fold
 from gambrel.analysis.measures import Estimate, Measures, State
@@ -31,6 +31,7 @@ from gambrel.report.blocks import (
     words,
 )
 from gambrel.report.builders import advice, figures_of, levels
+from gambrel.report.builders.next_step import next_step
 from gambrel.report.options import Options
 from gambrel.report.terms import (
     LIMITERS,
@@ -43,7 +44,6 @@ from gambrel.report.terms import (
     title,
 )
 from gambrel.report.text import shorten_path
-from gambrel.runtimes import runtimes
 from gambrel.units import format_capacity, format_percent, format_si
 
 content = analysis_json.content
@@ -73,7 +73,7 @@ def answer(
     analysis: Analysis, changes: Sequence[Any] = (), *, on_page: bool = False
 ) -> tuple[str, ...]:
     """Three lines: how long, what limits, what it needs and what to do next."""
-    next_ = _next(analysis, changes, on_page=on_page)
+    next_ = next_step(analysis, changes, on_page=on_page)
     return _time(analysis), _limits(analysis), f"{_memory(analysis)}. {next_}"
 
 
@@ -146,50 +146,6 @@ def _memory(analysis: Analysis) -> str:
     fits = {True: "fits in", False: "does NOT fit in", None: "capacity"}[need.fits]
     room = format_capacity(need.capacity_bytes)
     return f"Memory: {format_capacity(need.total_bytes)}, {fits} {room}"
-
-
-#: Limiter → what helps, where no gain was computed.
-_HELPS: Final = {
-    "compute": "lower precision raises the roof",
-    "memory": "lower precision, fusion or a larger batch moves fewer bytes per item",
-    "network": "fewer devices or overlap with compute communicates less",
-    "launches": "graphs, fusion or a larger batch launches fewer kernels per item",
-    "host": "graphs or a compiled runtime takes the host out of the way",
-}
-#: The same under a runtime that hands over one graph.
-_HELPS_GRAPHS: Final = {
-    "launches": "fusion or a larger batch launches fewer kernels per item",
-    "host": "a larger batch shares what every call costs",
-}
-_ONE_AT_A_TIME: Final = "fewer calls: each costs this, whatever it computes"
-
-
-def _next(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
-    if analysis.on_host:
-        return "Next: replace the ops that run on the host by ops that the compiler takes"
-    if changes:
-        best = changes[0]
-        return f"Next: {best.change}, {best.gain:.2f}× per item"
-    if analysis.footprint.fits is False:
-        return "Next: a smaller batch, lower precision or more devices"
-    if analysis.roofline_time_s is None:
-        return "Next: give the missing roofs" + ("" if on_page else " (--peak, --bandwidth)")
-    limiter = limiter_of(analysis) or str(analysis.bound)
-    helps = _HELPS.get(limiter, "see what would change it")
-    peak = analysis.total.peak_flop_per_s or 0.0
-    faster = any(c.flop_per_s > peak for c in analysis.hardware.ceilings)
-    if limiter == "compute" and not faster:
-        helps = "less work, e.g. pruning, or another device: no format here is faster"
-    if (used := runtimes().get(analysis.runtime)) is not None and used.graph:
-        helps = _HELPS_GRAPHS.get(limiter, helps)
-        if limiter == "host" and used.max_batch == 1:
-            helps = _ONE_AT_A_TIME
-    if limiter == "network" and all(op.kind != "collective" for op in analysis.ops):
-        helps = "narrower or smaller inputs and weights cross the link to the host sooner"
-    if limiter == "memory" and not any(m.byte_per_s for m in analysis.hardware.memory):
-        helps = "smaller activations, e.g. of a smaller input, pass through the chip sooner"
-    gains = " (gains: --recommend)" if analysis.workload is not None and not on_page else ""
-    return f"Next: {helps}{gains}"
 
 
 def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
