@@ -16,7 +16,7 @@ from gambrel.analysis.host import sentence
 from gambrel.analysis.measures import Bound, Limiter
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
-from gambrel.analysis.settings import Resolved, Settings
+from gambrel.analysis.settings import Resolved, Settings, check_asked
 from gambrel.analysis.sol import sol_of
 from gambrel.analysis.workbench import (
     Machine,
@@ -29,6 +29,7 @@ from gambrel.analysis.workbench import (
     sol_seconds,
 )
 from gambrel.device.model import Device
+from gambrel.errors import InputError
 from gambrel.runtimes import Runtime
 from gambrel.workload import Workload
 
@@ -215,6 +216,14 @@ class Fleet:
                 price=price,
             ),
         )
+
+    def takes(self, device: Device) -> bool:
+        """Whether a device has the engine and the sparsity that were asked for."""
+        try:
+            check_asked(device, self._settings)
+        except InputError:
+            return False
+        return True
 
     def predicts(self, device: Device, runtime: Runtime) -> bool:
         """Whether anything was measured that tells times under a runtime on a device."""

@@ -71,7 +71,7 @@ class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True)
             measured figure says that less is drawn: not impossible, but nothing speaks for it.
         near: Every missed limit is missed by 25 % or less.
         failed: Ids of the devices that miss more.
-        refused: Ids of the devices on which no runtime takes what was asked for.
+        refused: Ids of the devices that lack what was asked for: a format, an engine, sparsity.
         notes: Choices made for the user.
     """
 
@@ -111,7 +111,9 @@ def select(
     """
     check_metrics([sort])
     subject = over.subjects[0]
-    able = {d.id: _formats(subject, d, over) for d in over.devices}
+    able = {
+        d.id: _formats(subject, d, over) if subject.fleet().takes(d) else [] for d in over.devices
+    }
     best = _search(subject, over, limits, sort, able)
     found = [c for c in best.values() if c is not None]
     found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import SupportsFloat
 
@@ -261,9 +260,11 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
         """``min(peak, intensity * bandwidth)``; None when a roof is unknown."""
         if self.peak_flop_per_s is None:
             return None
-        if self.peak_byte_per_s is None or math.isinf(self.arithmetic_intensity):
+        if self.peak_byte_per_s is None or not self.peak_byte_per_s:
             return self.peak_flop_per_s
-        return min(self.peak_flop_per_s, self.arithmetic_intensity * self.peak_byte_per_s)
+        return roofline.attainable(
+            self.arithmetic_intensity, self.peak_flop_per_s, self.peak_byte_per_s
+        )
 
     @property
     def compute_utilization(self) -> float | None:

@@ -72,7 +72,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         UnknownNameError: No such precision or runtime.
         InputError: The device or the runtime lacks what was asked for.
     """
-    _check_engine(device, settings.engine)
+    check_asked(device, settings)
     asked = settings.precision or workload.asked_precision
     if asked is not None and asked != workload.precisions:
         # Of a language model: built in one format for all; of others: what compilers of NPUs take.
@@ -161,7 +161,14 @@ def _part_by_part(workload: Workload, device: Device) -> tuple[str, str]:
     return f"{parts},{ACTIVATIONS}{other}", f"{device.id} has no {own} engine"
 
 
-def _check_engine(device: Device, engine: str | None) -> None:
-    have = list(dict.fromkeys(c.engine for c in device.ceilings))
+def check_asked(device: Device, settings: Settings) -> None:
+    """Refuses an engine or a sparsity that was asked for and that the device lacks.
+
+    Raises:
+        InputError: It lacks one.
+    """
+    engine, have = settings.engine, list(dict.fromkeys(c.engine for c in device.ceilings))
     if engine is not None and have and engine not in (*have, "any") and "any" not in have:
         raise InputError(f"{device.id} has no engine {engine!r}; it has {', '.join(have)}.")
+    if settings.sparsity and have and not any(c.sparse_flop_per_s for c in device.ceilings):
+        raise InputError(f"{device.id} publishes no peak with structured sparsity.")
