@@ -66,6 +66,9 @@ def test_every_tool_answers_as_the_api_does(place):
     assert analyzed["runtime"] == analysis.runtime
     assert analyzed["model"]["symbols"] == {"batch": 8, "image": 224}
     assert len(analyzed["ops"]) == 10
+    assert (analyzed["type"], analyzed["schema_version"]) == ("gambrel/analysis", 2)
+    longest = sorted(analysis.folded(), key=lambda op: -op.measures.expected_time_s.value)
+    assert [op["name"] for op in analyzed["ops"]] == [op.name for op in longest[:10]]
     assert analyzed["left_out"] > 0
 
     found = gambrel.analyze("resnet50", "a100").recommend()

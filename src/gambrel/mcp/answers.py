@@ -54,9 +54,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def analyze(question: Question) -> Any:
     """An analysis with its ops folded, the longest first."""
+    from gambrel.report.builders.analysis import slowest
+
     found = answer(question)
-    ranked = sorted(found.folded(), key=lambda row: -(row.measures.roofline_time_s or 0.0))
-    return msgspec.structs.replace(found, ops=tuple(ranked))
+    return msgspec.structs.replace(found, ops=tuple(slowest(found)))
 
 
 def compare(question: Question) -> Any:

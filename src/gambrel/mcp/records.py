@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import re
 import types
 import typing
@@ -16,6 +15,7 @@ import msgspec
 
 from gambrel.analysis.result import Analysis
 from gambrel.device.model import Device
+from gambrel.report.json_head import finite
 from gambrel.report.text import clean
 from gambrel.report.units import unit_of
 
@@ -56,7 +56,7 @@ class _Cut:
         if isinstance(value, str):
             return clean(value)
         if isinstance(value, float):
-            return value if math.isfinite(value) else None
+            return finite(value)
         if isinstance(value, Mapping):
             return {clean(str(k)): self.value(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
@@ -128,9 +128,13 @@ def _single(hint: Any, name: str, defs: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string"}
     if hint in _PLAIN:
         kind = _PLAIN[hint]
-        numeric = hint in (int, float)
-        unit = {"unit": unit_of(name) or "1"} if numeric else {}
-        return {"type": [kind, "null"] if hint is float else kind, **unit}
+        if hint not in (int, float):
+            return {"type": kind}
+        unit = unit_of(name) or ("1" if hint is int else None)  # a whole number counts something
+        if unit is None:
+            raise TypeError(f"no unit is declared for {name}; see gambrel.report.units")
+        # An infinite intensity is a text.
+        return {"type": [kind, "null", "string"] if hint is float else kind, "unit": unit}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"type": "string", "enum": [one.value for one in hint]}
     if isinstance(hint, type) and _is_record(hint):

@@ -15,6 +15,8 @@ from gambrel.api.verbs import answer, record_of
 from gambrel.errors import withholding
 from gambrel.mcp import answers
 from gambrel.mcp.records import plain, schema
+from gambrel.report.json_head import SCHEMA_VERSION
+from gambrel.report.registry import kind_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,8 +58,12 @@ class Tool:
         record = getattr(import_module(module), name) if module else record_of(self.verb)
         found = schema(record, self.listed, top=self._takes_top)
         about = "Shell command that gives every figure of this answer again."
-        command = {"type": "string", "description": about}
-        return found | {"properties": {"command": command} | found["properties"]}
+        head = {
+            "type": {"const": self._type},
+            "schema_version": {"const": SCHEMA_VERSION},
+            "command": {"type": "string", "description": about},
+        }
+        return found | {"properties": head | found["properties"]}
 
     def call(self, arguments: Mapping[str, Any], *, trust: bool = False) -> dict[str, Any]:
         """The answer to what an agent asks.
@@ -82,7 +88,15 @@ class Tool:
         if self.listed:
             found = {name: getattr(found, name) for name in found.__struct_fields__}
         top = question.top if self._takes_top else 0
-        return {"command": command_of(self.verb, arguments)} | plain(found, top)
+        head = {"type": self._type, "schema_version": SCHEMA_VERSION}
+        return head | {"command": command_of(self.verb, arguments)} | plain(found, top)
+
+    @functools.cached_property
+    def _type(self) -> str:
+        """What the answer is; the same as in the JSON of the command line."""
+        if self.record:
+            return f"gambrel/{self.verb}"
+        return kind_of(record_of(self.verb)).type
 
     @property
     def _takes_top(self) -> bool:

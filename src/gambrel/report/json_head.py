@@ -95,6 +95,11 @@ def _finite(value: Any) -> Any:
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return value
+    return finite(value) if isinstance(value, float) else value
+
+
+def finite(value: float) -> float | str | None:
+    """A number as JSON can hold it: one that is infinite as a text, one that is none as None."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

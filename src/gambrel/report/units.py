@@ -59,7 +59,8 @@ _COUNTS: Final = frozenset((
     "host_ops", "huge_page_share", "in_channels", "in_flight", "index", "inferences",
     "interleaved", "items", "layers", "load", "low_ratio", "max_batch", "max_devices",
     "max_sequences", "mean", "mfu",
-    "microbatches", "missed", "most_waiting", "nodes", "num_units", "ops", "out_channels",
+    "microbatches", "missed", "mixtures", "idle", "per_key", "most_waiting", "nodes", "num_units",
+    "ops", "out_channels",
     "overlap", "page", "parameters", "pcie_lanes", "pcie_lanes_limit", "peak_index", "per_tenth",
     "per_unit", "percentile", "pipeline", "plain_spread", "points", "preemptions", "profiled_steps",
     "pruned", "rank", "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds",
@@ -74,7 +75,16 @@ NAMES: Final[dict[str, str]] = {
     **dict.fromkeys(_COUNTS, "1"),
     "celsius": "°C",
     **dict.fromkeys(
-        ("batch_tokens", "context", "seq", "tokens", "max_context", "model_limit"), "token"
+        (
+            "batch_tokens",
+            "context",
+            "seq",
+            "tokens",
+            "max_context",
+            "model_limit",
+            "tokens_per_step",
+        ),
+        "token",
     ),
     **dict.fromkeys(
         (
@@ -83,6 +93,7 @@ NAMES: Final[dict[str, str]] = {
             "high",
             "best",
             "worst",
+            "counted",
             "limit",
             "median",
             "slowest",
@@ -92,7 +103,7 @@ NAMES: Final[dict[str, str]] = {
         ),
         BESIDE,
     ),
-    **dict.fromkeys(("latency", "spans", "busy", "expected", "resources", "time"), "s"),
+    **dict.fromkeys(("latency", "spans", "busy", "expected", "resources", "time", "seconds"), "s"),
     **dict.fromkeys(("now", "tried_value"), "as the parameter"),
     "year": "calendar year",
     "special_ops": "evaluation",
@@ -106,6 +117,7 @@ NAMES: Final[dict[str, str]] = {
     "byte_per_clock": "byte/cycle",
     "model_flops": "FLOP/token",
     "prices": "as given, for an hour",
+    "price_per_hour": "as given, for an hour",
     "cost_per_million": "as the prices, per 1e6 output tokens",
 }
 
