@@ -123,8 +123,12 @@ class Task:
         if self.few:
             scales = (("start",), tuple(what for one in scales[1:] for what in one))
         found = fit(start, runs, scales, self._pulls(scales))
-        capped, scales = within_roofs(start, found, scales)
-        return found if capped is start else fit(capped, runs, scales, self._pulls(scales))
+        for _ in range(2 if self.few else 1):  # constants with one scale pass their roofs in turn
+            capped, scales = within_roofs(start, found, scales)
+            if capped is start:
+                break
+            start, found = capped, fit(capped, runs, scales, self._pulls(scales))
+        return found
 
     def _start(self, without: str) -> TiledConstants:
         formats = {m.run.formats[0] for m in self.runs.measured}
@@ -193,7 +197,7 @@ def within_roofs(
     device = load_device(start.device)
     memory = main_memory(device)
     stream = memory.byte_per_s if memory else None
-    if stream and fitted.ahead_byte_per_s > AT * stream:
+    if stream and fitted.ahead_byte_per_s > AT * stream != AT * start.ahead_byte_per_s:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
         scales = tuple(
             kept for one in scales if (kept := tuple(what for what in one if what != "ahead"))
@@ -202,7 +206,7 @@ def within_roofs(
     for name, rate in fitted.macs_per_s.items():
         roof = resolve(device, "matrix", name)
         most = window * roof.flop_per_s / 2 if roof and roof.dtype == name else None
-        if most and rate > AT * most:
+        if most and rate > AT * most and start.macs_per_s[name] != most:
             start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, name: most})
             scales = tuple(
                 kept for one in scales if (kept := tuple(what for what in one if what != name))

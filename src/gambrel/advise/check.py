@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.advise.figures import Figure, cautions, figure, items_of
 from gambrel.advise.fleet import Point, point_of
 from gambrel.advise.limits import Limit
@@ -225,10 +226,11 @@ def contradictions(limits: Sequence[Limit], items: int) -> tuple[str, ...]:
     latency, rate = wanted.get("latency"), wanted.get("throughput")
     if latency is None or rate is None or rate * latency <= items:
         return ()
+    every = format_si(roofline.seconds(items, rate), "s")
     return (
-        f"{format_number(rate)} items/s at batch {items} need a batch every "
-        f"{format_si(items / rate, 's')}, less than the {format_si(latency, 's')} of the "
-        "latency limit: raise the batch or the throughput limit decides.",
+        f"{format_number(rate)} items/s at batch {items} need a batch every {every}, less than the "
+        f"{format_si(latency, 's')} of the latency limit: raise the batch or the throughput limit "
+        "decides.",
     )
 
 

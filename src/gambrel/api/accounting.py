@@ -7,6 +7,7 @@ import time
 from functools import lru_cache
 from typing import Any, Final
 
+from gambrel import roofline
 from gambrel.device.resolve import resolve_hardware
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import DeviceError, InputError
@@ -88,7 +89,7 @@ def mfu(
     token = flops_per_token(model, seq, training=training)
     if recompute and training:
         token *= _RECOMPUTED / _TRAINING
-    return token * tokens_per_s / (devices * peak(device, precision))
+    return roofline.ratio(token * tokens_per_s, devices * peak(device, precision))
 
 
 class Meter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gambrel import roofline
 from gambrel.device.model import Ceiling, Device
 from gambrel.device.roofs import main_memory
 from gambrel.units import format_number, format_si
@@ -63,8 +64,8 @@ def _both_readings(ceiling: Ceiling, sparse: float, rate: float | None) -> str:
     )
     if rate is not None:
         text += (
-            f"; ridge point {format_number(ceiling.flop_per_s / rate, 3)} dense, "
-            f"{format_number(sparse / rate, 4)} sparse, FLOP/byte"
+            f"; ridge point {format_number(roofline.ratio(ceiling.flop_per_s, rate), 3)} dense, "
+            f"{format_number(roofline.ratio(sparse, rate), 4)} sparse, FLOP/byte"
         )
     return text + "."
 

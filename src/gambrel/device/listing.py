@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.device.catalog import list_devices
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
@@ -147,7 +148,7 @@ def device_row(device: Device, asked: str | None = None) -> DeviceRow:
         precision=dtype,
         peak_flop_per_s=peak,
         peak_byte_per_s=rate,
-        ridge_point=peak / rate if peak and rate else None,
+        ridge_point=roofline.ratio(peak, rate) if peak and rate else None,
         capacity_bytes=memory.capacity_bytes if memory else None,
         tdp_w=device.tdp_w,
         typical_power_w=device.typical_power_w,

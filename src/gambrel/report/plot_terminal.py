@@ -100,10 +100,10 @@ class _Axes:
         inner = (self.columns - 2 * _MARGIN) * 2 - 1
         return _MARGIN * 2 + math.log(intensity / low) / math.log(high / low) * inner
 
-    def y(self, rate: float) -> float:
+    def y(self, value: float) -> float:
         """Quarter rows from the top."""
         low, high = self.chart.y_range
-        return math.log(high / rate) / math.log(high / low) * (self.rows * 4 - 1)
+        return math.log(high / value) / math.log(high / low) * (self.rows * 4 - 1)
 
     def intensity(self, x: int) -> float:
         """The inverse of `x`."""

@@ -376,13 +376,16 @@ def test_stored_constants_are_sound(c):
     assert 0 < c.low < 1 < c.high
     assert set(c.start_s) == set(c.macs_per_s)
     if {"fp16", "int8"} <= set(c.macs_per_s):
-        assert c.macs_per_s["int8"] > c.macs_per_s["fp16"]
+        # No slower: a Neural Engine before the A17 Pro multiplies both at one rate.
+        assert c.macs_per_s["int8"] >= c.macs_per_s["fp16"]
     if c.held_out is None:
         assert c.confidence == "low"
         assert c.note
     else:
         assert c.rows >= 6
-        assert c.held_out.mape < 0.3
+        few = c.models < 6
+        assert c.held_out.mape < (0.6 if few else 0.3)
+        assert not few or c.confidence == "low"
     assert msgspec.json.decode(msgspec.json.encode(c), type=TiledConstants) == c
 
 

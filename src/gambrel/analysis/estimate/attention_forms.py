@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate.forms import (
     IN_FLIGHT_BYTE_PER_S,
     Chip,
@@ -78,7 +79,7 @@ def attention(
         traffic_bytes: Compulsory bytes.
         kv_bytes: Of them, keys and values.
     """
-    per_pair = _pair_flops(c, head_dim) * machine.units / (peak * c["compute"])
+    per_pair = roofline.seconds(_pair_flops(c, head_dim) * machine.units, peak * c["compute"])
     share = where(c["packed"] > 0, heads / kv_heads, 1.0)
     group = queries * share
     block = where(head_dim > _USUAL_HEAD, c.get("wide_rows", _BLOCK), _BLOCK)
@@ -90,9 +91,9 @@ def attention(
     idle = maximum(1.0, minimum(machine.units / tiles, longest / c["keys_split"]))
     tail = minimum(block, group) * (longest + padding) * per_pair / idle + start
     rate = machine.streaming(c["memory"])
-    streamed = traffic_bytes / (rate * _warmed(c, machine, traffic_bytes))
+    streamed = roofline.seconds(traffic_bytes, rate * _warmed(c, machine, traffic_bytes))
     body = _longer(_longer(balanced, tail, c["join"]), streamed, c["join"])
-    return sustained(c, machine, body) + c["append"] * kv_bytes / rate
+    return sustained(c, machine, body) + roofline.seconds(c["append"] * kv_bytes, rate)
 
 
 def decode_attention(
@@ -162,7 +163,7 @@ def decode_attention(
         alone = overlap(part * kv_bytes / _UNIT_BYTE_PER_S, computed)
         alone = alone + c["late"] / machine.clock_hz * where(cut, 1.0, 0.0)
         filled = tiles * pieces / machine.units
-        together = overlap(total_bytes / rate, filled * computed) + filled * start
+        together = overlap(roofline.seconds(total_bytes, rate), filled * computed) + filled * start
         return _longer(alone, together, c["join"])
 
     split = cut_into(maximum(1.0, room * may_split)) + c["combine"] / machine.clock_hz
@@ -200,7 +201,8 @@ def latent_decode(
         token_bytes: Bytes of a cached token.
     """
     rows = maximum(heads, c["rows"])
-    computed = 2 * batch * keys * widths * rows / (peak * minimum(c["compute"], 1.0))
+    flops = 2 * batch * keys * widths * rows
+    computed = roofline.seconds(flops, peak * minimum(c["compute"], 1.0))
     share = minimum(c["memory"], machine.most)
     streamed = batch * keys * token_bytes / machine.streaming(share)
     tiles = batch * ceil(heads / c.get("tile_heads", _DECODE_ROWS))

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from gambrel import roofline
 from gambrel.analysis.estimate.forms import Chip, Constants, ceil, floor, overlap, sustained
 from gambrel.ops.base import Size, minimum, where
 from gambrel.roofline import maximum
@@ -82,7 +83,7 @@ def grouped_matmul(
         filled = tiles / machine.units
         waves = maximum(1.0, filled + c["wave"] * (ceil(filled) - filled))
         flops = 2 * height * columns * (k + c["k_fill"]) * (1 + c["operand"] / height)
-        return waves * flops * machine.units / (peak * attained), tiles
+        return roofline.seconds(waves * flops * machine.units, peak * attained), tiles
 
     if c["by_tokens"]:
         low, high = tiled(*_FEW), tiled(*_MANY)
@@ -95,9 +96,9 @@ def grouped_matmul(
     rate = machine.streaming(c["memory"]) * _scaled(c, "lone_memory", lone)
     cached = c["cached"] / (1 + c["cached"])
     weights = touched * n * k * width * (1 - cached * warm)
-    streamed = weights / rate * overlap(1.0, c["fill"] * machine.units / tiles)
+    streamed = roofline.seconds(weights, rate) * overlap(1.0, c["fill"] * machine.units / tiles)
     moved = c["permute"] * rows * (n + k) * 2 + c["spread"] * spread_bytes
-    moved = moved * (1 - cached * _kept(machine, moved)) / rate
+    moved = roofline.seconds(moved * (1 - cached * _kept(machine, moved)), rate)
     begun = c.get("lone_launch", 0.0) * lone / machine.clock_hz
     return sustained(c, machine, overlap(computed, streamed) + moved) + begun
 

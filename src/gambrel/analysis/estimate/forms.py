@@ -137,8 +137,11 @@ def matmul(
     if c.get("reread"):
         traffic_bytes = traffic_bytes + b * _read_again(c, machine, m=m, n=n, k=k)
     rows_of_unit = ceil(m * b / machine.units) * minimum(quantized_bytes, 1.0)
-    quantized = c["quantize"] * quantized_bytes / rate + c["row"] * rows_of_unit / machine.clock_hz
-    return sustained(c, machine, overlap(computed, traffic_bytes / rate)) + quantized
+    quantized = roofline.seconds(c["quantize"] * quantized_bytes, rate)
+    quantized = quantized + c["row"] * rows_of_unit / machine.clock_hz
+    return (
+        sustained(c, machine, overlap(computed, roofline.seconds(traffic_bytes, rate))) + quantized
+    )
 
 
 def _tiled(
@@ -153,7 +156,8 @@ def _tiled(
         waves = maximum(1.0, filled + minimum(c["wave"], 1.0) * (ceil(filled) - filled))
         slow = 1 + c["operand"] * (1 / rows + 1 / columns)
         flops = 2 * rows * columns * (k / pieces + c["k_fill"] * pace)
-        seconds = waves * flops * slow * machine.units / (peak * c["compute"])
+        work = waves * flops * slow * machine.units
+        seconds = roofline.seconds(work, peak * c["compute"])
         best = seconds if best is None else minimum(best, seconds)
     return best
 
@@ -223,8 +227,8 @@ def custom_all_reduce(
     is shorter. ``share`` of the library's rate is attained.
     """
     floor, rate = c["short_s"], share * c["share"] * link_byte_per_s
-    one = floor + payload * (devices - 1) / rate
-    two = 1.5 * floor + 2 * payload * (devices - 1) / devices / rate
+    one = floor + roofline.seconds(payload * (devices - 1), rate)
+    two = 1.5 * floor + roofline.seconds(2 * payload * (devices - 1) / devices, rate)
     return minimum(one, two)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.analysis.estimate import probed
 from gambrel.analysis.estimate.classes import LAST, WRITTEN, candidates
 from gambrel.analysis.estimate.probed import Found, Probed, predict
@@ -120,4 +121,4 @@ def _class_of(classes: Mapping[str, Probed], name: str, dtype: str) -> Probed | 
 def _stream(found: Probed, nbytes: float, roofs: Roofs) -> float:
     """Seconds of a loop of a class that moves so many bytes."""
     bandwidth = roofs.memory_byte_per_s or math.inf
-    return predict(found, (math.log2(max(nbytes, 1.0)),), nbytes / bandwidth)
+    return predict(found, (math.log2(max(nbytes, 1.0)),), roofline.seconds(nbytes, bandwidth))

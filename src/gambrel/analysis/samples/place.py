@@ -225,7 +225,7 @@ def _level(t: MeasuredTraffic, sample: Sample, device: Device | None) -> LevelPl
         arithmetic_intensity=_intensity(sample.flops, t.traffic_bytes),
         byte_per_s=rate,
         peak_byte_per_s=peak,
-        utilization=rate / peak if rate is not None and peak else None,
+        utilization=roofline.ratio(rate, peak) if rate is not None and peak else None,
         how=t.how,
         others=t.others,
         error=t.error,

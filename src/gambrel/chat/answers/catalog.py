@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from gambrel import roofline
 from gambrel.analysis.question import ask
 from gambrel.api.verbs import answer as answered
 from gambrel.chat.answers.base import Answer
@@ -42,8 +43,9 @@ def _ridge(device: Device, precisions: tuple[str, ...]) -> str:
     roof = resolve(device, "matrix", asked)
     if roof is None or rate is None:
         return f"The ridge point of {device.name} in {asked} is unknown: a roof is not published."
+    ridge = format_number(roofline.ratio(roof.flop_per_s, rate))
     text = (
-        f"{device.name} in {roof.dtype}: {format_number(roof.flop_per_s / rate)} FLOP/byte, "
+        f"{device.name} in {roof.dtype}: {ridge} FLOP/byte, "
         f"{format_si(roof.flop_per_s, 'FLOP/s')} dense over {format_si(rate, 'B/s')}."
     )
     if roof.dtype != asked:

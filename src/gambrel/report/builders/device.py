@@ -112,7 +112,7 @@ def _ceilings(device: Device, keys: dict[Source, int]) -> DataTable:
     rate = memory.byte_per_s if memory else None
 
     def ridge(values: Iterable[float | None]) -> list[float | None]:
-        return [v / rate if v and rate else None for v in values]
+        return [roofline.ratio(v, rate) if v and rate else None for v in values]
 
     if not roofs:
         return DataTable(columns=(), note="No compute roof is known.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gambrel import roofline
 from gambrel.llm.serving.split_records import ServingPool, SplitPlan
 from gambrel.report.blocks import (
     DataTable,
@@ -106,7 +107,7 @@ def _facts(plan: SplitPlan) -> FactList:
     if rate is None:
         shared = "no layout meets the targets with both on the same devices"
     else:
-        gain = plan.tokens_per_s_per_device / rate - 1
+        gain = roofline.ratio(plan.tokens_per_s_per_device, rate) - 1
         shared = (
             f"{rate_text(rate)} tokens/s per device with both on the same devices: apart "
             f"is {format_percent(abs(gain))} {'more' if gain >= 0 else 'less'}"
