@@ -197,7 +197,8 @@ def within_roofs(
     device = load_device(start.device)
     memory = main_memory(device)
     stream = memory.byte_per_s if memory else None
-    if stream and fitted.ahead_byte_per_s > AT * stream != AT * start.ahead_byte_per_s:
+    free = {what for one in scales for what in one}
+    if stream and fitted.ahead_byte_per_s > AT * stream and "ahead" in free:
         start = msgspec.structs.replace(start, ahead_byte_per_s=stream)
         scales = tuple(
             kept for one in scales if (kept := tuple(what for what in one if what != "ahead"))
@@ -206,7 +207,7 @@ def within_roofs(
     for name, rate in fitted.macs_per_s.items():
         roof = resolve(device, "matrix", name)
         most = window * roof.flop_per_s / 2 if roof and roof.dtype == name else None
-        if most and rate > AT * most and start.macs_per_s[name] != most:
+        if most and rate > AT * most and name in free:
             start = msgspec.structs.replace(start, macs_per_s={**start.macs_per_s, name: most})
             scales = tuple(
                 kept for one in scales if (kept := tuple(what for what in one if what != name))

@@ -2,8 +2,7 @@
 
 from gambrel.device import catalog
 from gambrel.device.catalog import load
-from gambrel.device.explain import CONFIDENCE, explain, explain_sparsity
-from gambrel.device.files import CONFIDENCES
+from gambrel.device.explain import explain, explain_sparsity
 
 
 def test_every_sparse_peak_is_explained_with_both_ridges():
@@ -42,10 +41,6 @@ def test_notes_are_sentences():
     for device in catalog.list_devices():
         for sentence in explain(device):
             assert sentence[-1] == ".", (device.id, sentence)
-
-
-def test_every_confidence_has_a_meaning():
-    assert set(CONFIDENCE) == set(CONFIDENCES)
 
 
 def test_rates_that_were_reached_are_set_beside_the_datasheet():

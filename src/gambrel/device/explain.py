@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from gambrel import roofline
 from gambrel.device.model import Ceiling, Device
 from gambrel.device.roofs import main_memory
 from gambrel.units import format_number, format_si
-
-#: What each confidence label means, weakest last; docs/hardware.md has the long form.
-CONFIDENCE: Final[dict[str, str]] = {
-    "measured": "measured on this machine",
-    "primary": "read in a text that the vendor published",
-    "primary-quoted": "a vendor's text as someone else quotes it",
-    "derived": "computed from other figures; the formula is in the note",
-    "secondary": "press, curated or community tables",
-    "user": "given by the user",
-}
 
 
 def explain(device: Device) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ _SEQUENCES: Final = (1, 2, 4)
 _VIRTUAL: Final = (1, 2, 4)
 #: Choices that are looked at in full.
 BEST: Final = 5
-_PARAMETER_BYTES: Final = 2
 
 
 class SearchedPlan(msgspec.Struct, frozen=True, kw_only=True):

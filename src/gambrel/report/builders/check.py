@@ -182,8 +182,10 @@ def _fixes(found: Check) -> Section:
         told = ("No change of the catalogue comes closer.", other)
         return section(Notes(heading="What would make it pass", items=told))
     best = min(found.fixes, key=lambda fix: list(Verdict).index(fix.verdict))
+    # Beside what meets the limits, what still fails is no answer.
+    shown = [fix for fix in found.fixes if fix.verdict is not Verdict.FAIL] or found.fixes
     fixes = table_of(
-        found.fixes,
+        shown,
         col("change", lambda f: " + ".join(f.changes)),
         col("verdict", "verdict.value"),
         col("after", _after, priority=1, minimum=20, shorten=cut),

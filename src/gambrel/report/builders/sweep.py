@@ -184,7 +184,9 @@ def _refused(found: Sweep) -> str:
     reasons = [text for text in plain(found.table["refused"]) if text]
     if not reasons:
         return ""
-    return f"{len(reasons):,} points are refused, the first because: {reasons[0]}"
+    number = format_count(len(reasons), "point")
+    verb = "is" if len(reasons) == 1 else "are"
+    return f"{number} {verb} refused, the first because: {reasons[0]}"
 
 
 def rows(found: Sweep) -> DataTable:
