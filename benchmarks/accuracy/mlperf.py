@@ -109,12 +109,13 @@ def _limits(row: Row) -> tuple[float | None, float | None, bool]:
     """Speed of light and roofline of a sample (Offline) or a query, and what the first proves."""
     settings = Settings(precision=row.precision, runtime=row.runtime)
     machine = Machine(load(row.device), settings)
-    sols, rooflines = [], []
+    sols, rooflines, proven = [], [], True
     for batch in row.batches:
         found = answered(bench(row.model, batch, row.sizes), machine, settings)
+        proven &= found.proved
         samples = batch if row.scenario == "Offline" else 1
         if found.sol_time_s is not None:
             sols.append(found.sol_time_s / samples)
         if found.held.time_s is not None:
             rooflines.append(found.held.time_s / samples)
-    return min(sols, default=None), min(rooflines, default=None), machine.limits.proves
+    return min(sols, default=None), min(rooflines, default=None), proven

@@ -39,6 +39,7 @@ class Facts:
         expected: Expected time of the batch; None when unknown.
         roofline_s: Roofline of the batch under its runtime; None when no roof is known.
         sol_s: Speed of light of the batch; None when no roof is known.
+        proved: Whether the ceilings of the speed of light are published ones.
         doubt: Why missing the speed of light proves nothing; an empty text where it does. Called
             only where it is missed.
         memory_bytes: Footprint.
@@ -63,6 +64,7 @@ class Facts:
     on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
+    proved: bool = True
     doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
 
 
@@ -131,6 +133,7 @@ def facts_of(analysis: Analysis) -> Facts:
         unmodelled=sum(analysis.unmodelled.values()),
         on_host=analysis.on_host,
         energy=analysis.energy,
+        proved=analysis.sol.proves,
         doubt=lambda: doubt_of(analysis.sol),
     )
 

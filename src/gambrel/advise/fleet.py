@@ -26,7 +26,7 @@ from gambrel.analysis.workbench import (
     bench_of,
     left_to_host,
     machine_on,
-    sol_seconds,
+    proved_seconds,
 )
 from gambrel.device.model import Device
 from gambrel.errors import InputError
@@ -201,7 +201,7 @@ class Fleet:
         chosen = machine.chosen(self.bench.workload, settings)
         key = id(device), chosen.precision, machine.plan(chosen.runtime.runtime).resident_bytes
         if key not in self._known.sol:
-            self._known.sol[key] = sol_seconds(self.bench, machine, chosen)
+            self._known.sol[key] = proved_seconds(self.bench, machine, chosen)
         return self._made(
             device,
             chosen,
@@ -257,6 +257,7 @@ class Fleet:
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
+            proved=found.proved,
             doubt=lambda: doubt_of(sol_of(table, machine.limits)),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None

@@ -122,7 +122,8 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     """The verdict, its confidence, its reason and the proof of a FAIL."""
     if facts.on_host and found.metric in TIMED:  # the device's limits are not the host's
         return Verdict.UNKNOWN, "", found.reason, None
-    if used.best is not None and used.best > 1:
+    certain = facts.proved or found.metric not in TIMED or used.low is None
+    if used.best is not None and used.best > 1 and certain:
         return _beyond_best(found, facts)
     if used.worst is not None and used.worst <= 1:
         # What the most power proves does not rest on an estimate.

@@ -71,11 +71,21 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     limited_by: Limiter | None
     limiters: tuple[Limiter, ...] = ()
 
-    def no_faster_than(self, sol_time_s: float | None) -> Expected:
-        """The same with the run and its range cut at the speed of light, which is said."""
+    def no_faster_than(self, sol_time_s: float | None, *, proved: bool) -> Expected:
+        """The same with the run and its range cut at the speed of light, which is said.
+
+        Args:
+            sol_time_s: Of the run.
+            proved: Whether no run is faster. Where its ceilings are only the best that anybody
+                reached, the range reaches up to it instead.
+        """
         one = self.total
         if one is None or sol_time_s is None or one.low >= sol_time_s:
             return self
+        if not proved:
+            why = f"{one.reason}; no run so far reached the rate that this takes"
+            seen = replace(one, high=max(one.high, sol_time_s), confidence="low", reason=why)
+            return self if one.value >= sol_time_s else replace(self, total=seen)
         cut = replace(
             _raised(one, sol_time_s),
             low=sol_time_s,

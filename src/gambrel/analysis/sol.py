@@ -66,7 +66,7 @@ class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
 
     def rate(self, work_class: str, dtype: str, prunable: bool) -> float | None:
         """FLOP/s that any runtime may reach; None when unknown."""
-        key = work_class, dtype, prunable and self.roofs.sparsity
+        key = self._key(work_class, dtype, prunable)
         if key not in self.rates:
             formats = dtype.split(OR)
             self.rates[key] = fastest(self.roofs.device, work_class, formats, sparsity=key[2])
@@ -79,15 +79,19 @@ class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
         Formats share an engine. Where engines run side by side (GPU and DLA), different formats
         may run on different ones at the same time, so each format counts by itself.
         """
-        found = self.rates.get((work_class, dtype, prunable and self.roofs.sparsity))
+        found = self.rates.get(self._key(work_class, dtype, prunable))
         beside = found is not None and len(found.parts) > 1
         return f"{work_class} {dtype}" if beside else work_class
 
-    @property
-    def proves(self) -> bool:
-        """Whether all ceilings that were used are published ones."""
-        used = (found for found in self.rates.values() if found is not None)
-        return self.memory_proves and all(found.proves for found in used)
+    def proves(self, parts: Sequence[SolPart]) -> bool:
+        """Whether all ceilings that the parts are held against are published ones."""
+        for key in (key for part in parts for key in part.work):
+            self.rate(*key)
+        used = (self.rates[self._key(*key)] for part in parts for key in part.work)
+        return self.memory_proves and all(found.proves for found in used if found is not None)
+
+    def _key(self, work_class: str, dtype: str, prunable: bool) -> tuple[str, str, bool]:
+        return work_class, dtype, prunable and self.roofs.sparsity
 
 
 def sol_roofs(roofs: Roofs) -> SolRoofs:
@@ -153,7 +157,7 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
         unknown=_unknown(table, limits),
         notes=_notes(table, limits),
         caveats=_caveats(table) if bound is Bound.COMPUTE else _packed(table, limits.roofs),
-        proves=limits.proves,
+        proves=limits.proves(table.sol_parts),
     )
 
 

@@ -235,6 +235,7 @@ class MachineTimes(msgspec.Struct, frozen=True, kw_only=True):
         held: The roofline.
         expected: The expected time.
         sol_time_s: The speed of light, s; None when no roof is known.
+        proved: Whether its ceilings are published ones.
     """
 
     chosen: Resolved
@@ -242,6 +243,7 @@ class MachineTimes(msgspec.Struct, frozen=True, kw_only=True):
     held: Evaluation
     expected: Expected
     sol_time_s: Size | None
+    proved: bool
 
     @property
     def runtime(self) -> Runtime:
@@ -297,6 +299,7 @@ def _answers(
 ) -> list[MachineTimes]:
     runtimes = [one.runtime.runtime for one in chosen]
     pairs = evaluated_on(table, machines, runtimes)
+    proofs = [machine.limits.proves(table.sol_parts) for machine in machines]
     expected = expected_times_on(
         table,
         [held for held, _ in pairs],
@@ -313,10 +316,11 @@ def _answers(
             chosen=one,
             table=table,
             held=held,
-            expected=found.no_faster_than(sol_s),
+            expected=found.no_faster_than(sol_s, proved=proved),
             sol_time_s=sol_s,
+            proved=proved,
         )
-        for one, (held, sol_s), found in zip(chosen, pairs, expected, strict=True)
+        for one, (held, sol_s), found, proved in zip(chosen, pairs, expected, proofs, strict=True)
     ]
 
 
@@ -347,10 +351,12 @@ def _with_sol(
     return held, sol_s
 
 
-def sol_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
-    """The speed of light alone, without a table of kernels; None when no roof is known."""
+def proved_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
+    """A proved speed of light alone, without a table of kernels; None where nothing is proved."""
     plan = machine.plan(chosen.runtime.runtime)
     least = bench.sized(chosen.precision).compulsory(plan.resident_bytes)
+    if not machine.limits.proves(least.parts):
+        return None
     return sol_time(least.parts, machine.limits)
 
 

@@ -253,7 +253,8 @@ class _Predicted:
         table, held, sol_s, chosen = self._held(one, machine)
         estimator = None if table.on_host else machine.estimator(chosen)
         found = expected_times(table, held, estimator, chosen, self._device)
-        total = found.no_faster_than(sol_s).total
+        proved = machine.limits.proves(table.sol_parts)
+        total = found.no_faster_than(sol_s, proved=proved).total
         if total is None:
             raise InputError(
                 f"{self._device.id} publishes too little for an expected time of {one.row.model}"

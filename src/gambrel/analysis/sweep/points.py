@@ -243,7 +243,7 @@ def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTa
     estimator = None if table.on_host else machine.estimator(runtime, language=language)
     run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
-    if expected is not None and sol is not None:
+    if expected is not None and sol is not None and machine.limits.proves(table.sol_parts):
         expected = roofline.no_less(expected, sol)
     time_s = held.time_s if expected is None else expected
     joules = None if time_s is None else _energy(table, held, machine, time_s, waits)
