@@ -13,7 +13,7 @@ from gambrel.advise.figures import Figure, cautions, figure, items_of
 from gambrel.advise.fleet import Point, point_of
 from gambrel.advise.limits import Limit
 from gambrel.advise.subjects import Subject
-from gambrel.advise.verdict import Constraint, Verdict, judge, worst
+from gambrel.advise.verdict import Constraint, Verdict, expected_beyond, judge, worst
 from gambrel.analysis.result import Analysis
 from gambrel.collector import without_collector
 from gambrel.device.model import Device
@@ -74,6 +74,7 @@ class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         sparsity: Whether matmuls with weights were held against sparse peaks.
         engine: The engine that matrix work was held against alone; empty for the rules.
         tried: Runtimes and batches that were tried; the answer is that of the best.
+        asked: Field → texts of the question, for commands that ask more about the same.
     """
 
     model: str
@@ -91,6 +92,7 @@ class Check(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     engine: str = ""
     proof: str | None = None
     tried: tuple[Trial, ...] = ()
+    asked: dict[str, Any] = {}
 
 
 def check(analysis: Analysis, limits: Sequence[Limit]) -> Check:
@@ -180,6 +182,7 @@ def _standing(
     item_s = None if latency.counted is None else latency.counted / trial.batch_size
     return (
         trial.verdict.rank,
+        expected_beyond(trial.verdict, constraints),
         trial.proof == "sol" and not proved,
         # A miss by an expected time says more than one by the speed of light alone.
         trial.verdict is Verdict.FAIL and item_s is None,

@@ -182,6 +182,8 @@ def _run_time(facts: Facts) -> Figure:
         if facts.on_host:
             why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)
+    if not facts.proved:  # the best that anybody reached says less than what is expected here
+        best = None
     if facts.unmodelled:
         why = f"{facts.unmodelled} ops have no formula, so the time is not known"
         sure = expected.confidence

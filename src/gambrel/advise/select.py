@@ -14,7 +14,7 @@ from gambrel.advise.compare import Grid, Row, all_cautions, check_metrics, rank,
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.advise.limits import METRICS, Limit
 from gambrel.advise.subjects import LARGEST_BATCH, Contender, Subject, prepare
-from gambrel.advise.verdict import Constraint, Verdict, worst
+from gambrel.advise.verdict import Constraint, Verdict, expected_beyond, worst
 from gambrel.analysis.roofs import roofs_of
 from gambrel.collector import without_collector
 from gambrel.device.model import Device
@@ -64,7 +64,7 @@ class Selection(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True)
         limits: What was required.
         sort: The metric that ranks within a group.
         meets: The answer: PASS, then MARGINAL, of these last the ones that miss a limit by their
-            expected value (`expected_beyond`).
+            expected value (`gambrel.advise.verdict.expected_beyond`).
         unknown: A needed figure is unknown, none is missed; first where least would have to come
             true.
         over_power: The design power is above the limit, and neither a power mode nor a typical or
@@ -116,7 +116,13 @@ def select(
     }
     best = _search(subject, over, limits, sort, able)
     found = [c for c in best.values() if c is not None]
-    found.sort(key=lambda c: (c.verdict.rank, expected_beyond(c), *rank(c.row, sort)))
+    found.sort(
+        key=lambda c: (
+            c.verdict.rank,
+            expected_beyond(c.verdict, c.constraints),
+            *rank(c.row, sort),
+        )
+    )
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
     unknown.sort(key=lambda c: (c.strain, *rank(c.row, sort)))
     near = [c for c in found if _nearly(c)]
@@ -141,13 +147,6 @@ def select(
             *notes,
             *all_cautions(c.row for c in (*met, *near)),
         ),
-    )
-
-
-def expected_beyond(candidate: Candidate) -> bool:
-    """Whether a MARGINAL candidate misses a limit by its expected value, not by its whole range."""
-    return candidate.verdict is Verdict.MARGINAL and any(
-        c.headroom is not None and c.headroom < 0 for c in candidate.constraints
     )
 
 
@@ -387,7 +386,8 @@ def _standing(candidate: Candidate, sort: str) -> tuple[Any, ...]:
     missed, order = missed_by(candidate.constraints), candidate.verdict.rank
     ranked = rank(candidate.row, sort)
     doubt = ranked[1] if candidate.verdict is Verdict.FAIL else 0
-    return order, expected_beyond(candidate), doubt, missed, *ranked
+    beyond = expected_beyond(candidate.verdict, candidate.constraints)
+    return order, beyond, doubt, missed, *ranked
 
 
 def _native(device: Device, precision: str) -> bool:

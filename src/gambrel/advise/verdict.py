@@ -122,8 +122,7 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     """The verdict, its confidence, its reason and the proof of a FAIL."""
     if facts.on_host and found.metric in TIMED:  # the device's limits are not the host's
         return Verdict.UNKNOWN, "", found.reason, None
-    certain = facts.proved or found.metric not in TIMED or used.low is None
-    if used.best is not None and used.best > 1 and certain:
+    if used.best is not None and used.best > 1:
         return _beyond_best(found, facts)
     if used.worst is not None and used.worst <= 1:
         # What the most power proves does not rest on an estimate.
@@ -171,6 +170,13 @@ def _decisive(found: Figure, verdict: Verdict, least: float | None) -> float | N
     if verdict is Verdict.PASS:
         return found.worst
     return (least if least is not None else found.best) if verdict is Verdict.FAIL else None
+
+
+def expected_beyond(verdict: Verdict, constraints: Iterable[Constraint]) -> bool:
+    """Whether what is MARGINAL misses a limit by its expected value, not by its whole range."""
+    return verdict is Verdict.MARGINAL and any(
+        c.headroom is not None and c.headroom < 0 for c in constraints
+    )
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

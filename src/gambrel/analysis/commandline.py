@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gambrel.analysis.question import PRINT, fields_of
+from gambrel.analysis.question import FIELDS, PRINT, Question, fields_of
 
 #: Verb → words of its command; the others are called as they are.
 _COMMANDS: Final = {
@@ -129,6 +129,12 @@ def commands_of(verb: str, given: Mapping[str, Any], face: str = "mcp") -> dict[
         return {}
     made = {"shell": command_of(verb, given, face=face), "python": call_of(verb, given)}
     return {language: text for language, text in made.items() if text}
+
+
+def stated(question: Question) -> dict[str, Any]:
+    """Field → value of what a question gives that a command line can say."""
+    given = {name: getattr(question, name) for name in FIELDS}
+    return {n: v for n, v in given.items() if v is not None and v != () and is_text(v)}
 
 
 def is_text(value: Any) -> bool:

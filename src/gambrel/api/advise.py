@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gambrel.analysis.question import FIELDS, Question
+from gambrel.analysis.question import FIELDS, PRINT, TARGETS, Question
 from gambrel.analysis.result import Analysis
 from gambrel.api.analyze import answers, request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
@@ -64,7 +64,20 @@ def check(question: Question) -> Check:
     without = () if question.runtime else ("runtime", "fuse", "graphs")
     found = with_fixes(found, case, limits, without)
     notes = (*_tried_note([trial for trial, _ in tried]), *found.notes)
-    return msgspec.structs.replace(found, tried=tuple(t for t, _ in tried), notes=notes)
+    return msgspec.structs.replace(
+        found, tried=tuple(t for t, _ in tried), notes=notes, asked=_stated(question)
+    )
+
+
+def _stated(question: Question) -> dict[str, Any]:
+    """What was asked about as texts, without the limits and how to print."""
+    from gambrel.analysis.commandline import stated
+
+    return {
+        field.name: value if value is True else field.texts(value)
+        for field, value in ((FIELDS[n], v) for n, v in stated(question).items())
+        if field.group not in (PRINT, TARGETS) and value is not False and value != field.default
+    }
 
 
 def _batch(subject: Subject, best: Trial) -> int | None:

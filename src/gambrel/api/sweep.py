@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gambrel.analysis.question import FIELDS, Question
+from gambrel.analysis.question import Question
 from gambrel.analysis.sweep.record import Sweep
 from gambrel.api.faces import asks
 from gambrel.errors import InputError, cut
@@ -170,12 +170,6 @@ def _saved(
 
 def asked_text(question: Question) -> str:
     """The question as a command, for who finds the folder."""
-    from gambrel.analysis.commandline import command_of
+    from gambrel.analysis.commandline import command_of, stated
 
-    given = {}
-    for name in FIELDS:
-        value = getattr(question, name)
-        several = value if isinstance(value, tuple) else (value,)
-        if all(isinstance(one, (str, int, float, dict)) for one in several):
-            given[name] = value
-    return cut(command_of(question.verb, given))
+    return cut(command_of(question.verb, stated(question)))

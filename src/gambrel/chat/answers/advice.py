@@ -135,12 +135,12 @@ def _select_sentence(found: Selection) -> str:
 
 def _meeting(found: Selection) -> str:
     """How many surely meet the limits, and how many only may."""
-    from gambrel.advise.select import expected_beyond
+    from gambrel.advise.verdict import expected_beyond
 
     sure = sum(c.verdict.value == "PASS" for c in found.meets)
     if sure == len(found.meets):
         return f"{sure} devices PASS"
-    beyond = sum(map(expected_beyond, found.meets))
+    beyond = sum(expected_beyond(one.verdict, one.constraints) for one in found.meets)
     missed = f"; {beyond} of these miss one by the expected value" if beyond else ""
     return (
         f"{sure} devices PASS, {len(found.meets) - sure} are MARGINAL (a limit lies within the "

@@ -199,20 +199,24 @@ def _fixes(found: Check) -> Section:
 def _command(found: Check) -> str:
     """The what-if that shows the first fix, in the same precision, runtime and sizes."""
     more = {"precision": found.precision, "runtime": found.runtime or None}
-    given = _asked(found) | more | {"change": found.fixes[0].changes}
-    return command_of("what-if", {"hardware": found.hardware} | given)
+    custom = "peak" in found.asked and "hardware" not in found.asked
+    hardware = {} if custom else {"hardware": found.hardware}
+    given = found.asked | hardware | _sized(found) | more | {"change": found.fixes[0].changes}
+    return command_of("what-if", given)
 
 
 def _selection(found: Check) -> str:
     """The command that looks for devices on which the same limits are met."""
     limits = {c.metric: float(f"{c.limit:.6g}") for c in found.constraints if c.metric in LIMITED}
-    return command_of("select", _asked(found) | limits)
+    asked = {n: v for n, v in found.asked.items() if n not in ("hardware", "peak", "bandwidth")}
+    return command_of("select", asked | _sized(found) | limits)
 
 
-def _asked(found: Check) -> dict[str, Any]:
-    """Model, sizes and engine, as a question takes them."""
-    more = {"sparsity": found.sparsity, "engine": found.engine or None}
-    return {"model": clean(found.model)} | sizes_given(found.sizes) | more
+def _sized(found: Check) -> dict[str, Any]:
+    """Model and sizes, as a question takes them."""
+    model = found.asked.get("model", clean(found.model))
+    own = {"sparsity": found.sparsity, "engine": found.engine or None}
+    return {"model": model, "sizes": None} | own | sizes_given(found.sizes)
 
 
 def _after(fix: Fix) -> str:

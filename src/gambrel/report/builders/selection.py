@@ -8,8 +8,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from gambrel.advise.limits import format_metric
-from gambrel.advise.select import Candidate, Selection, expected_beyond
-from gambrel.advise.verdict import Constraint, Verdict
+from gambrel.advise.select import Candidate, Selection
+from gambrel.advise.verdict import Constraint, Verdict, expected_beyond
 from gambrel.report.blocks import (
     Column,
     DataTable,
@@ -92,7 +92,7 @@ def _group(title: str, found: Selection, members: Sequence[Candidate]) -> DataTa
         return DataTable(
             heading=f"{title}: {len(members)}", columns=tuple(_columns(found, members)), all=True
         )
-    beyond = sum(map(expected_beyond, members))
+    beyond = sum(expected_beyond(m.verdict, m.constraints) for m in members)
     if beyond:
         order += f"; of these {beyond} only at the good end of the range: the expected value misses"
     if members is found.unknown:
