@@ -106,14 +106,22 @@ CLASSES: Final = (
     ),
     Class(
         runtime="onnxruntime",
-        name="networks under ONNX Runtime on Jetson",
+        name="networks under ONNX Runtime on Jetson Orin Nano",
         match=("jetson-orin-nano-8gb",),
-        carried=("jetson",),
         free=NETWORK,
-        matrix=0.0,
-        why="shares of bandwidth and peak that networks in fp32 attain under ONNX Runtime on a "
-        "Jetson Orin Nano, one image at a time",
+        why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
+        "under ONNX Runtime on a Jetson Orin Nano, one image at a time",
         source="ispcojp/ai_inference_device_benchmark (figures only)",
+    ),
+    Class(
+        runtime="onnxruntime",
+        name="networks under ONNX Runtime on faster Jetson Orins",
+        match=("jetson-orin-nx", "jetson-orin-nano-super"),
+        carried=("jetson-agx-orin",),
+        free=NETWORK,
+        why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
+        "under ONNX Runtime on a Jetson Orin NX and an Orin Nano Super, one image at a time",
+        source="ultralytics/ultralytics, docs/en/guides/nvidia-jetson.md (figures only)",
     ),
     Class(
         runtime="openvino-genai",
