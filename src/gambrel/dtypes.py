@@ -51,6 +51,9 @@ GGUF_MIXES: Final[dict[str, float]] = {
     "q5_k_m": 5.66,
 }
 
+#: What GGUF files hold: only engines for language models read them.
+GGUF_FORMATS: Final[frozenset[str]] = frozenset({*GGUF_BITS, *GGUF_MIXES})
+
 #: Bits that one element occupies in memory. Block formats carry their scales: mxfp4 and mxfp8 one
 #: 8-bit scale per 32 elements (OCP Microscaling Formats v1.0, section 5), nvfp4 one 8-bit scale per
 #: 16 elements.
@@ -82,7 +85,7 @@ BITS: Final[dict[str, float]] = {
 }
 
 #: Formats of blocks of weights that share a scale, as GGUF files hold them.
-BLOCKS: Final[frozenset[str]] = frozenset({*GGUF_BITS, *GGUF_MIXES, "mxfp4"})
+BLOCKS: Final[frozenset[str]] = GGUF_FORMATS | {"mxfp4"}
 
 #: Whole numbers that weights are stored as.
 WHOLE: Final[frozenset[str]] = frozenset({"int8", "uint8", "int4", "int2"})

@@ -12,7 +12,7 @@ from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve, stand_in
-from gambrel.dtypes import GGUF_MIXES, NETWORK_SCHEMES, of_weights, parse_dtype
+from gambrel.dtypes import GGUF_FORMATS, NETWORK_SCHEMES, of_weights, parse_dtype
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Runtime, RuntimeChoice, choose, runtime, takes
@@ -81,8 +81,8 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         )
         asked = one or asked
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
-    mixed = workload.precisions in GGUF_MIXES  # only some runtimes read them
-    single = known if mixed or not workload.precisions else None
+    packed = workload.precisions in GGUF_FORMATS  # only some runtimes read them
+    single = known if packed or not workload.precisions else None
     language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
     stored = of_weights(workload.precisions) or workload.precisions if language else None
     chosen = choose(device, settings.runtime, precision=single, weights=stored, language=language)

@@ -170,11 +170,13 @@ def _has(workload: Workload, name: str) -> bool:
 def _runtimes(device: Device, workload: Workload, question: Question) -> Sequence[Runtime]:
     """The device's default first; two are enough for a comparison with a library."""
     from gambrel.analysis.settings import is_language_model
+    from gambrel.dtypes import GGUF_FORMATS
     from gambrel.runtimes import candidates
 
     language = is_language_model(workload)
-    single = question.precision or workload.asked_precision
-    return candidates(device, None if workload.precisions else single, language=language)[:2]
+    asked = workload.precisions or question.precision or workload.asked_precision
+    single = asked if not workload.precisions or asked in GGUF_FORMATS else None
+    return candidates(device, single, language=language)[:2]
 
 
 def _on_measured(question: Question, workload: Workload) -> Analysis | None:

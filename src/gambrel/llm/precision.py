@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gambrel.dtypes import BITS, BITS_SCHEME, FLOATING, GGUF_BITS, GGUF_MIXES, parse_dtype
+from gambrel.dtypes import BITS, BITS_SCHEME, FLOATING, GGUF_FORMATS, parse_dtype
 from gambrel.errors import InputError, UnknownNameError
 
 
@@ -225,7 +225,7 @@ def _scheme(text: str, base: str) -> Mapping[str, Any]:
         raise UnknownNameError("precision", text, known, "Or name parts: w4a16,kv=fp8.") from None
     if dtype in _SCHEMES:
         return {"activations": base, **_SCHEMES[dtype]}
-    if dtype in GGUF_BITS or dtype in GGUF_MIXES:
+    if dtype in GGUF_FORMATS:
         # Every matrix is stored in blocks and unpacked on the way; the rest is 16 bits.
         return {"weights": dtype, "embeddings": dtype, "activations": base}
     if dtype not in FLOATING:

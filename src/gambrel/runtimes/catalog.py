@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gambrel.device.model import Device
-from gambrel.dtypes import GGUF_MIXES
+from gambrel.dtypes import GGUF_FORMATS
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
 from gambrel.runtimes.model import Default, Kernels, Runtime, matches
 
@@ -157,8 +157,8 @@ def choose(
     able = [r for r in own if precision is None or takes(r, precision)]
     if not able:
         formats = "; ".join(f"{r.name} takes {', '.join(r.formats)}" for r in own if r.formats)
-        if precision in GGUF_MIXES:
-            formats = "it is a mixture that engines for language models read"
+        if precision in GGUF_FORMATS:
+            formats = "it is a format of GGUF files that engines for language models read"
         raise InputError(f"no runtime on {device.id} runs {precision}: {formats}.")
     return RuntimeChoice(runtime=able[0], reason=f"the one on {device.id} that runs {precision}")
 
@@ -212,9 +212,9 @@ def check_runs(
 def takes(found: Runtime, precision: str) -> bool:
     """Whether a runtime computes in a format; formats part by part are the engine's business.
 
-    Mixtures of blocks, as GGUF files hold them, are unpacked by engines for language models only.
+    Blocks, as GGUF files hold them, are unpacked by engines for language models only.
     """
-    if precision in GGUF_MIXES:
+    if precision in GGUF_FORMATS:
         return found.language is True or found.kernels is Kernels.WHOLE
     return not found.formats or precision in found.formats or "," in precision or "=" in precision
 
