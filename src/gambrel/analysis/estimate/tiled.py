@@ -36,6 +36,8 @@ from gambrel.roofline import maximum
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable
 
+#: Share of a run from which what takes it is most of it.
+_MOSTLY: Final = 0.5
 #: A part of a run was never measured by itself.
 _PART: Final = "a share of the whole run, which is what was measured"
 
@@ -108,9 +110,10 @@ class TiledEstimator:
         start = start_of(c, work.formats[0])
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
+        whole = ranged(start + both, c, self._reason, start)
         return WholeTimes(
             items=self._items(work, groups, both - run),
-            total=ranged(start + both, c, self._reason, start),
+            total=self._doubted(whole, work),
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=_limiters(work, groups, both - run),
         )
@@ -128,6 +131,24 @@ class TiledEstimator:
             run = run + maximum(busy, moving) * count
         start = start_of(c, work.formats[0])
         return start + loaded(run, work.ahead_bytes, work.late_bytes, c), start
+
+    def _doubted(self, whole: Estimate, work: TiledTable) -> Estimate:
+        """The same; less sure where most of the run is softmax at a rate of its own.
+
+        That rate was told from networks with rows of a few hundred values. Longer ones are no
+        slower than it, and no faster than other work of the vector unit.
+        """
+        c = self._constants
+        if c.softmax_per_s is None or c.softmax_per_s >= c.vector_per_s:
+            return whole
+        counts = zip(work.sums("softmax"), work.counts, strict=True)
+        elements = sum(one * count for one, count in counts)
+        slow, fast = (roofline.seconds(elements, r) for r in (c.softmax_per_s, c.vector_per_s))
+        if slow < whole.value * _MOSTLY:
+            return whole
+        low = min(whole.low, max(whole.value - slow + fast, 0.0) * min(1.0, c.low))
+        why = f"{whole.reason}; most of it is softmax, whose rate is known of short rows only"
+        return msgspec.structs.replace(whole, low=low, confidence="low", reason=why)
 
     def _items(
         self, work: TiledTable, groups: list[_Group], waits: float
