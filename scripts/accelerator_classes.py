@@ -23,6 +23,7 @@ class Class:
         carried: Patterns of the class, its other devices among them.
         tile: Rows that a product with unpacked weights takes at a time.
         matrix: As in `Shares`.
+        formats: As in `Shares`.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
         why: For the reader.
@@ -35,6 +36,7 @@ class Class:
     carried: tuple[str, ...] = ()
     tile: int = 1
     matrix: float | None = None
+    formats: tuple[str, ...] = ()
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
     why: str
@@ -109,6 +111,7 @@ CLASSES: Final = (
         name="networks under ONNX Runtime on Jetson Orin Nano",
         match=("jetson-orin-nano-8gb",),
         free=NETWORK,
+        formats=("fp32", "tf32"),
         why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
         "under ONNX Runtime on a Jetson Orin Nano, one image at a time",
         source="ispcojp/ai_inference_device_benchmark (figures only)",
@@ -119,6 +122,7 @@ CLASSES: Final = (
         match=("jetson-orin-nx", "jetson-orin-nano-super"),
         carried=("jetson-agx-orin",),
         free=NETWORK,
+        formats=("fp32", "tf32"),
         why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
         "under ONNX Runtime on a Jetson Orin NX and an Orin Nano Super, one image at a time",
         source="ultralytics/ultralytics, docs/en/guides/nvidia-jetson.md (figures only)",

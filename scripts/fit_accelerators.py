@@ -322,6 +322,7 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "unpack": 0.0,
         **({"tile": one.tile} if one.tile > 1 else {}),
         **({} if one.matrix is None else {"matrix": one.matrix}),
+        **({"formats": list(one.formats)} if one.formats else {}),
         **constants,
         "low": round(min(low, 0.95), 3),
         "high": round(max(high, 1.05), 3),

@@ -121,6 +121,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         start_s: Start of an op.
         matrix: Share of the peak of a matrix engine beside vector units (AMX); 0 where it was not
             measured, None where there is no such class.
+        formats: Number formats of products that were measured; of others nothing is known. Empty:
+            any.
         lanes_per_byte: FLOP of the vector units per byte of bandwidth, for devices of the class
             that publish no vector peak; 0 where unpacking never decides.
         attention: Share of the bandwidth in attention; None: as elsewhere.
@@ -150,6 +152,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     tile: int = 1
     matrix: float | None = None
+    formats: tuple[str, ...] = ()
     lanes_per_byte: float = 0.0
     attention: float | None = None
     by_head: bool = False

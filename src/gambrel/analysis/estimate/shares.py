@@ -197,7 +197,8 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
         beside = shares.matrix is not None and roofs.device.ceiling("matrix", dtype)
         share = shares.matrix if beside and shares.matrix is not None else compute
-        if roof is None or not share:  # unknown
+        measured = not shares.formats or dtype in shares.formats or engine is not Engine.MATRIX
+        if roof is None or not share or not measured:  # unknown
             if engine is Engine.MATRIX and not _streams(flops, moved):
                 return None
             continue

@@ -135,8 +135,8 @@ class TiledEstimator:
     def _doubted(self, whole: Estimate, work: TiledTable) -> Estimate:
         """The same; less sure where most of the run is softmax at a rate of its own.
 
-        That rate was told from networks with rows of a few hundred values. Longer ones are no
-        slower than it, and no faster than other work of the vector unit.
+        That rate was told from networks with rows of a few hundred values. How fast longer rows
+        are is not known; the range reaches down to the rate of other work of the vector unit.
         """
         c = self._constants
         if c.softmax_per_s is None or c.softmax_per_s >= c.vector_per_s:
