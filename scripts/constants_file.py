@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from pathlib import Path
 from typing import Any, Final
 
 TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
-#: A list of figures or names, which the encoder spreads over lines.
-_ROW: Final = re.compile(r"\[\n([^\[\]{}]*?)\n *\]")
-#: An object of figures alone, indented by so much.
-_FIGURES: Final = re.compile(r"\{\n( *)((?:\"\w+\": (?:-?[\d.e+-]+|null)(?:,\n *)?)+)\n *\}")
 WIDTH: Final = 100
 #: What may be left out where it is empty.
 _OFTEN_EMPTY: Final = frozenset({"note", "by_framework", "inside_by_bin"})
@@ -30,9 +24,7 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
         held = one.get("held_out", {})
         if len(held.get("by_framework", ())) == 1:
             del held["by_framework"]
-    spread = json.dumps(_stated(content), indent=1, ensure_ascii=False)
-    text = _FIGURES.sub(_filled, _ROW.sub(_joined, spread))
-    target.write_text(text + "\n", encoding="utf-8")
+    target.write_text(_text(_stated(content), 0) + "\n", encoding="utf-8")
 
 
 def _stated(value: Any) -> Any:
@@ -44,12 +36,29 @@ def _stated(value: Any) -> Any:
     return {k: _stated(v) for k, v in value.items() if v or k not in _OFTEN_EMPTY}
 
 
-def _joined(row: re.Match[str]) -> str:
-    return "[" + " ".join(line.strip() for line in row[1].splitlines()) + "]"
+def _text(value: Any, depth: int) -> str:
+    """JSON with what fits on a line on one, a space for each level."""
+    if not isinstance(value, dict | list) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, dict):
+        pieces = [f"{json.dumps(k)}: {_text(v, depth + 1)}" for k, v in value.items()]
+    else:
+        pieces = [_text(v, depth + 1) for v in value]
+    lines = _packed(pieces, WIDTH - depth - 1)
+    if len(lines) == 1 and "\n" not in lines[0]:
+        return f"{start}{lines[0]}{end}"
+    inner = "\n" + " " * (depth + 1)
+    return start + inner + f",{inner}".join(lines) + "\n" + " " * depth + end
 
 
-def _filled(found: re.Match[str]) -> str:
-    indent = found[1]
-    words = [part.strip().replace(": ", ":\0") for part in found[2].split("\n")]
-    lines = textwrap.wrap("{" + " ".join(words) + "}", WIDTH - len(indent))
-    return f"\n{indent}".join(lines).replace("\0", " ")
+def _packed(pieces: list[str], width: int) -> list[str]:
+    """The pieces by lines: neighbours share one as long as they fit and take no line break."""
+    lines: list[str] = []
+    for piece in pieces:
+        whole = "\n" not in piece and lines and "\n" not in lines[-1]
+        if whole and len(lines[-1]) + len(piece) + 2 <= width:
+            lines[-1] += f", {piece}"
+        else:
+            lines.append(piece)
+    return lines
