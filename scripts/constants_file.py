@@ -9,7 +9,9 @@ from typing import Any, Final
 TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
 WIDTH: Final = 100
 #: What may be left out where it is empty.
-_OFTEN_EMPTY: Final = frozenset({"note", "by_framework", "inside_by_bin"})
+_OFTEN_EMPTY: Final = frozenset(
+    {"note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share", "handed_per_s"}
+)
 
 
 def read() -> dict[str, Any]:

@@ -15,7 +15,8 @@ import argparse
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -42,6 +43,7 @@ STARTS = {
     "rknn": ({"int8": 0.0}, 1e12, 0.5e9, 6e9, 6e9),
     "axera": ({"int8": 0.0}, 2e12, 4e9, 20e9, 20e9),
     "coreml": ({"fp16": 5e-4, "int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
+    "openvino-npu": ({"fp16": 1e-4, "int8": 1e-4}, 2e12, 20e9, 30e9, 30e9),
     "litert-edgetpu": ({"int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
@@ -52,6 +54,10 @@ RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 CARRIED = ("litert", "onnxruntime")
 #: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
 SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1}
+#: Elements of inputs handed over per second, where a fit tells them apart.
+HANDED = {"openvino-npu": 2e8}
+#: What a call costs whatever the chip computes.
+STARTING = ("start", "handed")
 #: From this factor on a reader is told that softmaxes are slow.
 SLOW = 10
 #: Weight of a factor of e from the start.
@@ -62,7 +68,12 @@ PROVEN, WIDER = 100, 1.05
 #: Fewer models than this are no calibration.
 FEW = 6
 #: Chips with fewer, and the one of the same design that their fit starts from.
-NEAR = {"apple-a16": "apple-a15", "apple-a17-pro": "apple-a15"}
+NEAR = {
+    "apple-a16": "apple-a15",
+    "apple-a17-pro": "apple-a15",
+    "intel-npu-arrow-lake": "intel-npu-meteor-lake",
+    "intel-npu-panther-lake": "intel-npu-lunar-lake",
+}
 
 
 def main() -> None:
@@ -121,14 +132,15 @@ class Task:
         start = self._start(without)
         scales = scales_for(start)
         if self.few:
-            scales = (("start",), tuple(what for one in scales[1:] for what in one))
+            given = tuple(w for one in scales for w in one if w in STARTING)
+            scales = (given, tuple(w for one in scales for w in one if w not in STARTING))
         found = fit(start, runs, scales, self._pulls(scales))
         for _ in range(2 if self.few else 1):  # constants with one scale pass their roofs in turn
             capped, scales = within_roofs(start, found, scales)
             if capped is start:
                 break
             start, found = capped, fit(capped, runs, scales, self._pulls(scales))
-        return found
+        return _no_slower(found)
 
     def _start(self, without: str) -> TiledConstants:
         formats = {m.run.formats[0] for m in self.runs.measured}
@@ -184,7 +196,34 @@ def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
     pooled: dict[str, list[float]] = defaultdict(list)
     for task in found:
         pooled[task.runtime] += [] if task.few else task.ratios()
-    return tuple(_finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found)
+    fitted = {t: _finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found}
+    return tuple(_outermost(c, t, fitted) for t, c in fitted.items())
+
+
+def _outermost(
+    c: TiledConstants, task: Task, fitted: Mapping[Task, TiledConstants]
+) -> TiledConstants:
+    """With the widest range under the runtime where a chip ran one family of networks alone."""
+    if len({_family(m) for m in task.runs.models}) > 1:
+        return c
+    others = [o for t, o in fitted.items() if t.runtime == task.runtime]
+    return msgspec.structs.replace(
+        c, low=min(o.low for o in others), high=max(o.high for o in others), confidence="low"
+    )
+
+
+def _family(model: str) -> str:
+    """The letters that its name begins with: ``yolo`` of ``yolo11s``."""
+    return "".join(takewhile(str.isalpha, model))
+
+
+def _no_slower(c: TiledConstants) -> TiledConstants:
+    """With 8 bits at the rate of 16 at least: detectors hardly tell them apart on Intel's NPUs."""
+    rates = c.macs_per_s
+    if "int8" not in rates:
+        return c
+    int8 = max(rates["int8"], rates.get("fp16", 0.0))
+    return msgspec.structs.replace(c, macs_per_s={**rates, "int8": int8})
 
 
 def within_roofs(
@@ -231,6 +270,7 @@ def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
         low=1.0,
         high=1.0,
         softmax_per_s=vector * SOFTMAX[name] if name in SOFTMAX else None,
+        handed_per_s=HANDED.get(name),
     )
 
 
@@ -246,6 +286,8 @@ def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
     if not any(start.start_s.values()):
         return (*vector, ("activation", "ahead"), *formats)
     starts: tuple[Scale, ...] = (("start",),)
+    if start.handed_per_s is not None:
+        starts = (("start",), ("handed",))
     if start.runtime == "onnxruntime":
         starts = tuple((f"start:{f}",) for f in start.start_s)
     return (*starts, *vector, ("activation",), ("ahead",), *formats)
@@ -298,6 +340,7 @@ def _rounded(c: TiledConstants) -> TiledConstants:
         macs_per_s={k: three(v) for k, v in c.macs_per_s.items()},
         vector_per_s=three(c.vector_per_s),
         softmax_per_s=c.softmax_per_s and three(c.softmax_per_s),
+        handed_per_s=c.handed_per_s and three(c.handed_per_s),
         activation_byte_per_s=three(c.activation_byte_per_s),
         ahead_byte_per_s=three(c.ahead_byte_per_s),
     )
@@ -340,6 +383,9 @@ def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
                     f: _middle(c.start_s[f] for c in every if f in c.start_s)
                     for f in sorted({f for c in every for f in c.start_s})
                 },
+                handed_per_s=_middle(c.handed_per_s for c in every if c.handed_per_s)
+                if name in HANDED
+                else None,
                 chips=len(known),
                 low=0.4,
                 high=2.5,

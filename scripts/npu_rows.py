@@ -204,6 +204,10 @@ CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
 COREML_TIMES = Path(__file__).parents[1] / "benchmarks/data/coreml/neural_engine.csv"
 #: Times that nothing is fitted to, of networks most of which are in the other file.
 COREML_UNSEEN = COREML_TIMES.with_name("mobilenet_v4.csv")
+#: Times on NPUs of Intel; see the README beside them.
+INTEL_TIMES = Path(__file__).parents[1] / "benchmarks/data/openvino/npu.csv"
+#: Of the same, with an old release or a chip that slept: nothing is fitted to them.
+INTEL_UNSEEN = INTEL_TIMES.with_name("npu_unseen.csv")
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
@@ -243,8 +247,9 @@ class Row:
 def rows(folder: Path) -> tuple[Row, ...]:
     """All rows of latencies of one inference."""
     truth = folder / "truth"
-    phones = (*coreml(COREML_TIMES), *_tensor())
-    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *phones)
+    phones = (*timed("coreml", COREML_TIMES), *_tensor())
+    notebooks = timed("openvino-npu", INTEL_TIMES)
+    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *phones, *notebooks)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -356,11 +361,11 @@ def _coral() -> Iterator[Row]:
         )
 
 
-def coreml(path: Path) -> Iterator[Row]:
-    """Times of the Neural Engine, of one of the files."""
+def timed(name: str, path: Path) -> Iterator[Row]:
+    """Times under a runtime, of one of the files that have a line for each."""
     for r in _read(path):
         yield Row(
-            runtime="coreml",
+            runtime=name,
             device=r["device"],
             model=r["model"],
             sizes=(("image", int(r["image"])),) if r["image"] else (),

@@ -27,7 +27,16 @@ from gambrel.analysis.estimate.user_models import start_of_chip
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
-from npu_rows import COREML_UNSEEN, RUNTIMES, Row, bench, coreml, rows, streamed
+from npu_rows import (
+    COREML_UNSEEN,
+    INTEL_UNSEEN,
+    RUNTIMES,
+    Row,
+    bench,
+    rows,
+    streamed,
+    timed,
+)
 
 #: One, and four small models that a user can measure in minutes.
 ANCHORS = {
@@ -39,6 +48,12 @@ ANCHORS = {
         "convnext-tiny",
     ),
 }
+#: What is scored but not fitted, and what it is.
+UNSEEN = {
+    ("coreml", "apple-a15"): {COREML_UNSEEN: "iPhone 13 in the paper of MobileNetV4"},
+    ("openvino-npu", "intel-npu-meteor-lake"): {INTEL_UNSEEN: "a release of 2024"},
+    ("openvino-npu", "intel-npu-lunar-lake"): {INTEL_UNSEEN: "calls after a pause"},
+}
 TARGETS = {"qnn": "15 %", "rknn": "15 %", "axera": "15 %"}
 
 
@@ -48,8 +63,8 @@ def score(folder: Path) -> Iterable[Score]:
     fitted = dict(zip(tasks, fit_npu.fit_all(tasks), strict=True))
     for task, constants in fitted.items():
         yield _own(constants, task)
-        if (task.runtime, constants.device) == ("coreml", "apple-a15"):
-            yield _unseen(constants)
+        for path, family in UNSEEN.get((task.runtime, constants.device), {}).items():
+            yield _unseen(constants, path, family)
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
         yield from _new(what, fitted)
@@ -67,15 +82,15 @@ def _own(c: TiledConstants, task: fit_npu.Task) -> Score:
     )
 
 
-def _unseen(c: TiledConstants) -> Score:
-    """A paper that nothing was fitted to, of networks that others timed too."""
-    used = list(coreml(COREML_UNSEEN))
+def _unseen(c: TiledConstants, path: Path, family: str) -> Score:
+    """Figures that nothing was fitted to, of networks that others timed too."""
+    used = [r for r in timed(c.runtime, path) if r.device == c.device]
     expected = MeasuredRuns([r.measured for r in used]).predicted(c)
     return Score(
-        what=f"{c.runtime} {c.device}, another paper",
+        what=f"{c.runtime} {c.device}, elsewhere",
         runs=[_run(r, float(t), c) for r, t in zip(used, expected, strict=True)],
         held_out="no row fitted",
-        family="whole models by coreml, iPhone 13 in the paper of MobileNetV4",
+        family=f"whole models by {c.runtime}, {family}",
     )
 
 

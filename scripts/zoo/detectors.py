@@ -22,6 +22,8 @@ ULTRALYTICS = (
     ("yolo26n", "YOLO26n", ("yolo26",)),
     ("yolo26s", "YOLO26s", ()),
     ("yolo26m", "YOLO26m", ()),
+    ("yolo26l", "YOLO26l", ()),
+    ("yolo26x", "YOLO26x", ()),
     ("yolov8s-pose", "YOLOv8s-pose", ("yolov8-pose",)),
     ("yolov8n-seg", "YOLOv8n-seg", ("yolov8-seg",)),
     ("yolo11x", "YOLO11x", ("yolov11x",)),

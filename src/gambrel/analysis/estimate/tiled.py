@@ -9,7 +9,8 @@ activations that do not fit on chip over their bandwidth, which passes while the
 weights and model inputs over the bandwidth at which they are loaded ahead. Both G and L have gaps
 that the other fills, partly: the root of squares lies between their maximum and their sum. E is
 the same for what a single group has beyond the room on chip, for which everything waits. t0 is
-what an inference costs whatever it computes. There is no cost per op: fitted, it comes out as zero.
+what an inference costs whatever it computes, and where it was told apart what each element of the
+inputs adds to it. There is no cost per op: fitted, it comes out as zero.
 """
 
 from __future__ import annotations
@@ -79,10 +80,11 @@ def loaded(run: Size, ahead_bytes: Size, late_bytes: Size, c: TiledConstants) ->
     return root(run * run + loads * loads) + roofline.seconds(late_bytes, c.ahead_byte_per_s)
 
 
-def start_of(constants: TiledConstants, dtype: str) -> float:
-    """What an inference in a number format costs whatever it computes, s."""
-    starts = constants.start_s
-    return starts.get(dtype, max(starts.values(), default=0.0))
+def start_of(constants: TiledConstants, work: TiledTable) -> Size:
+    """What an inference costs whatever it computes, s."""
+    starts, rate = constants.start_s, constants.handed_per_s
+    start = starts.get(work.formats[0], max(starts.values(), default=0.0))
+    return start + roofline.seconds(work.handed, rate) if rate else start
 
 
 class TiledEstimator:
@@ -107,7 +109,7 @@ class TiledEstimator:
             return None
         groups = [self._group([work.works[i] for i in group]) for group in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
-        start = start_of(c, work.formats[0])
+        start = float(start_of(c, work))
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
         whole = ranged(start + both, c, self._reason, start)
@@ -129,7 +131,7 @@ class TiledEstimator:
             busy = total(map(self._computing, works))
             moving = total(roofline.seconds(w.moved_bytes, c.activation_byte_per_s) for w in works)
             run = run + maximum(busy, moving) * count
-        start = start_of(c, work.formats[0])
+        start = start_of(c, work)
         return start + loaded(run, work.ahead_bytes, work.late_bytes, c), start
 
     def _doubted(self, whole: Estimate, work: TiledTable) -> Estimate:
@@ -247,6 +249,7 @@ def from_datasheet(device: Device, known: TiledClass) -> TiledConstants | None:
         runtime=known.runtime,
         device=device.id,
         start_s=known.start_s,
+        handed_per_s=known.handed_per_s,
         macs_per_s={name: int8 * share for name, share in formats.items()},
         vector_per_s=int8 * known.vector_share,
         softmax_per_s=known.softmax_share and int8 * known.vector_share * known.softmax_share,

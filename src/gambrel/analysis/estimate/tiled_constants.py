@@ -20,6 +20,8 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
             processor computes them, with the products that surround them.
         activation_byte_per_s: Activations between groups.
         ahead_byte_per_s: Weights and model inputs.
+        handed_per_s: Elements of inputs that the host hands over per second; None: it was not told
+            apart from the fixed time.
         rows: Measured runs behind them.
         models: Different models among these.
         low: Lower end of measured / predicted.
@@ -43,6 +45,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str = "medium"
     note: str = ""
     softmax_per_s: float | None = None
+    handed_per_s: float | None = None
     held_out: HeldOut | None = None
 
     @property
@@ -63,6 +66,7 @@ class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
         vector_share: Elements of the vector unit per multiply-add in int8.
         softmax_share: Softmaxes, relative to other work of the vector unit; None: the same rate.
         start_s: Fixed time of an inference, by number format.
+        handed_per_s: As in `TiledConstants`.
         chips: Number of chips behind the medians.
         low: Lower end of measured / predicted, over chips that were left out.
         high: Upper end.
@@ -80,6 +84,7 @@ class TiledClass(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     softmax_share: float | None = None
+    handed_per_s: float | None = None
     error: float | None = None
 
 

@@ -21,8 +21,8 @@ from gambrel.analysis.estimate.tiled_work import TiledTable
 from gambrel.roofline import maximum, seconds
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Constants that share one scale: ``start``, ``vector``, ``softmax``, ``activation``, ``ahead``, or
-#: a number format for its multiply-adds. ``start:int8`` is the start in that format alone.
+#: Constants that share one scale: ``start``, ``handed``, ``vector``, ``softmax``, ``activation``,
+#: ``ahead``, or a number format for its multiply-adds. ``start:int8`` is the start in that format alone.
 Scale: TypeAlias = tuple[str, ...]
 Pull: TypeAlias = float | Sequence[float] | Floats
 #: Residuals from here on count less.
@@ -66,18 +66,19 @@ def scales_of(
     """
     formats = tuple(start.macs_per_s)
     vector = ("vector",) if start.softmax_per_s is None else ("vector", "softmax")
+    given = ("start",) if start.handed_per_s is None else ("start", "handed")
     if models >= MANY:
         alone = tuple((f,) for f in formats)
-        return (("start",), vector, ("activation",), ("ahead",), *alone)
+        return (given, vector, ("activation",), ("ahead",), *alone)
     apart = ("fp16",) if _tells_fp16(start, models, measured) else ()
     others = (*vector, *(f for f in formats if f not in apart))
     found: tuple[Scale, ...]
     if models < 2:
-        found = (("start", *others, "activation", "ahead"), apart)
+        found = ((*given, *others, "activation", "ahead"), apart)
     elif models < 4:
-        found = (("start", *others), apart, ("activation", "ahead"))
+        found = ((*given, *others), apart, ("activation", "ahead"))
     else:
-        found = (("start",), apart, others, ("activation", "ahead"))
+        found = (given, apart, others, ("activation", "ahead"))
     return tuple(filter(None, found))
 
 
@@ -106,6 +107,7 @@ class MeasuredRuns:
         self.measured = tuple(measured)
         self.seconds = np.array([m.seconds for m in measured])
         self._first = np.cumsum([0, *sizes])[:-1]
+        self._runs = runs
         self._formats = [r.formats[0] for r in runs]
         own = np.repeat(self._formats, sizes)
         macs = _joined(r.sums("macs") for r in runs)
@@ -124,7 +126,7 @@ class MeasuredRuns:
             busy = busy + seconds(macs, c.macs_per_s[name])
         moving = seconds(self._moved, c.activation_byte_per_s)
         groups: Floats = np.add.reduceat(maximum(busy, moving) * self._counts, self._first)
-        starts = np.array([start_of(c, f) for f in self._formats])
+        starts = np.array([start_of(c, run) for run in self._runs], dtype=float)
         whole: Floats = starts + loaded(groups, self._ahead, self._late, c)
         return whole
 
@@ -224,6 +226,7 @@ def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledCo
         macs_per_s={k: v * of(k) for k, v in start.macs_per_s.items()},
         vector_per_s=start.vector_per_s * of("vector"),
         softmax_per_s=start.softmax_per_s and start.softmax_per_s * of("softmax"),
+        handed_per_s=start.handed_per_s and start.handed_per_s * of("handed"),
         activation_byte_per_s=start.activation_byte_per_s * of("activation"),
         ahead_byte_per_s=start.ahead_byte_per_s * of("ahead"),
     )

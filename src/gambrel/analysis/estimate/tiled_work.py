@@ -85,6 +85,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         formats: Number formats of multiply-adds, the one of most first.
         ahead_bytes: Of the whole run.
         late_bytes: What of them has no room on chip ahead of its group.
+        handed: Elements of the model's inputs, which the host hands over at each run.
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
     """
 
@@ -94,6 +95,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     formats: tuple[str, ...]
     ahead_bytes: Size
     late_bytes: Size = 0.0
+    handed: Size = 0.0
     linked: bool = False
 
     def sums(self, name: str) -> list[float]:
@@ -129,8 +131,19 @@ def tiled_table(table: CostTable) -> TiledTable:
         formats=largest_first(macs),
         ahead_bytes=real(total(ahead)),
         late_bytes=real(total(late)),
+        handed=real(total(_inputs(table).values())),
         linked=any(item.passed_bytes is not None for item in table.items),
     )
+
+
+def _inputs(table: CostTable) -> dict[int, Size]:
+    """Storages of the model's inputs → their elements, as far as one op reads them."""
+    found: dict[int, Size] = {}
+    for place in table.places:
+        for t in place.view.inputs:
+            if t.role == "input":
+                found[t.storage] = maximum(found.get(t.storage, 0), t.elements)
+    return found
 
 
 def _norms_apart(table: CostTable) -> dict[int, float]:
