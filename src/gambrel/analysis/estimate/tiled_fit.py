@@ -22,7 +22,8 @@ from gambrel.roofline import maximum, seconds
 
 Floats: TypeAlias = NDArray[np.float64]
 #: Constants that share one scale: ``start``, ``handed``, ``vector``, ``softmax``, ``activation``,
-#: ``ahead``, or a number format for its multiply-adds. ``start:int8`` is the start in that format alone.
+#: ``ahead``, or a number format for its multiply-adds. ``start:int8`` is the start in that format
+#: alone.
 Scale: TypeAlias = tuple[str, ...]
 Pull: TypeAlias = float | Sequence[float] | Floats
 #: Residuals from here on count less.
