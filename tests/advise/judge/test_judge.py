@@ -103,6 +103,18 @@ def test_winograd_withholds_the_word_impossible_but_not_for_ever():
     assert gambrel.judge(conv, light.floor_time_s / 2, "a100").ruling is Ruling.IMPOSSIBLE
 
 
+def test_a_caveat_of_a_share_of_the_work_does_not_excuse_a_factor():
+    """Convolutions of 3x3 are less than half of ResNet-50: at most 8/9 of them can be saved."""
+    found = gambrel.judge("resnet50", 1e-6, "a100")
+    assert found.ruling is Ruling.IMPOSSIBLE
+    assert found.limits.sol_time_s / 2 < found.limits.floor_time_s < found.limits.sol_time_s
+    assert "the fewest operations of any algorithm" in found.reason
+    checked = gambrel.check("resnet50", hardware="a100", latency="1us")
+    assert checked.constraints[0].proof == "sol"
+    near = gambrel.check("resnet50", hardware="a100", latency="24us")
+    assert near.constraints[0].proof == "expected"
+
+
 def test_the_gap_adds_up_to_the_measured_time():
     question = ask("explain-gap", {"model": GEMM, "hardware": "h100", "time": "1ms"})
     found = judging.explain_gap.answer(question)
