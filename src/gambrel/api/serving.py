@@ -17,7 +17,7 @@ from gambrel.api.plans import (
     engine_of,
     name_of,
     prices_of,
-    spec_of_plan,
+    served_spec,
     topology_of,
     unread_of,
     with_devices,
@@ -232,7 +232,7 @@ def _traced(q: Question) -> Load:
 
 
 def _spec(q: Question) -> Any:
-    return spec_of_plan(q.model, q.precision, "w4a16")
+    return served_spec(q)
 
 
 def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:

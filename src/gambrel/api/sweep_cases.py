@@ -129,14 +129,14 @@ class CaseOpener:
         """The busiest device's share, and the device with the links of its node."""
         from gambrel.capture.closed_form import step_of
         from gambrel.llm.collectives import busiest
-        from gambrel.llm.sharded import build_rank
+        from gambrel.llm.sharded import as_loaded, build_rank
         from gambrel.llm.sharding import Sharding
         from gambrel.llm.topology import topology_for
 
         node, layout = topology_for(device), Sharding(tensor=asked.tensor)
         key = entry.label, asked.phase, layout, node, asked.runtime, asked.precision
         if key not in self._workloads:
-            spec = _spec_of(entry)
+            spec = as_loaded(_spec_of(entry))
             self._workloads[key] = build_rank(
                 spec,
                 step_of(spec, asked.phase, {}, fixed=False),

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel import roofline
+from gambrel.advise.figures import facts_of, figure
 from gambrel.advise.judge.io_bounds import attention_note, io_bound
 from gambrel.advise.judge.records import IoBound, KernelLimits
 from gambrel.analysis.evaluation import binding_of
@@ -35,10 +36,7 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
     priced = _priced(first)
     bounds, notes = _io_bounds(first, priced)
     cold, bound = cold_time(first, bounds)
-    best = min(
-        analyses,
-        key=lambda a: float("inf") if a.expected_time_s is None else a.expected_time_s.value,
-    )
+    best = min(analyses, key=_counted)
     expected, unhosted = _kernel_time(best)
     caveats = _caveats(first, priced)
     return KernelLimits(
@@ -64,6 +62,12 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         unknown=first.sol.unknown,
         notes=(*_coverage(first), *first.sol.notes, *notes, *unhosted),
     )
+
+
+def _counted(analysis: Analysis) -> float:
+    """The expected time as check and select rank it: a guess by the worse end of its range."""
+    time_s = figure(facts_of(analysis), "latency").counted
+    return float("inf") if time_s is None else time_s
 
 
 #: Up to so many launches a reference is taken for a kernel, whose time is that of the device.
