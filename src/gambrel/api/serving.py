@@ -279,8 +279,10 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
         GambrelError: None can be.
     """
     from gambrel.llm.serving.outcomes import Attempt
-    from gambrel.llm.serving.place import averaged
+    from gambrel.llm.serving.place import averaged, runtime_of
 
+    device = asked_device(q.hardware, q.peak, q.bandwidth)[0]
+    runtime_of(device, q.runtime, _spec(q).precisions(q.precision))
     setups: list[Setup] = []
     refused: list[Attempt] = []
     built: dict[Any, Any] = {}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gambrel.analysis.question import Question
-from gambrel.analysis.settings import Settings, is_language_model
+from gambrel.analysis.settings import Settings, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
 from gambrel.analysis.sweep.work import CHUNK, FAST, SLOW, SPANNED, SweepCase, SweepWork
 from gambrel.analysis.workbench import Machine
@@ -267,10 +267,9 @@ def _spec_of(entry: ModelEntry) -> ModelSpec:
 
 def _layers_of(workload: Workload, device: Device, asked: Question) -> str:
     """Whose layers of a language model run: those of the runtime, or of the device's usual one."""
-    if asked.runtime is not None:
-        return runtime(asked.runtime).layers
+    language = is_language_model(workload)
     try:
-        return choose(device, language=is_language_model(workload)).runtime.layers
+        return layers_of(device, asked.runtime, asked.precision, language=language)
     except GambrelError:
         return "code"
 
