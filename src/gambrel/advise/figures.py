@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from gambrel.advise.limits import METRICS, format_metric
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.measures import STREAMED, Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import Sol
@@ -93,6 +93,11 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     worst: float | None = None
     confidence: str = ""
     reason: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it may be called the best: its value, or what it is at the worst, is known."""
+        return self.value is not None or self.worst is not None
 
     @property
     def counted(self) -> float | None:
@@ -175,10 +180,9 @@ def _latency(facts: Facts) -> Figure:
     time = _run_time(facts)
     if facts.expected is None or not facts.expected.streamed:
         return time
-    why = (
-        "frames are streamed: a rate is known, and how long one frame takes to pass through is not"
+    return _made(
+        "latency", low=time.low, best=time.best, confidence=time.confidence, reason=STREAMED
     )
-    return _made("latency", low=time.low, best=time.best, confidence=time.confidence, reason=why)
 
 
 def _run_time(facts: Facts) -> Figure:
