@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gambrel.errors import InputError
 from gambrel.units import (
+    exact_text,
     format_capacity,
     format_count,
     format_number,
@@ -101,3 +102,23 @@ def test_what_is_written_reads_back(value):
 )
 def test_one_thing_is_not_several(count, words, text):
     assert format_count(count, *words) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1e13, "", "10T"),
+        (1.5e12, "B", "1.5TB"),
+        (1e-3, "s", "1ms"),
+        (30.0, "", "30"),
+        (9e3, "s", "9000s"),
+    ],
+)
+def test_a_value_is_typed_with_its_prefix(value, unit, text):
+    assert exact_text(value, unit) == text
+
+
+@given(st.floats(1e-15, 1e25))
+def test_a_typed_value_is_exact(value):
+    assert parse_quantity(exact_text(value, "s"), "time") == value
+    assert parse_quantity(exact_text(value, ""), "rate") == value

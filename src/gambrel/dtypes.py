@@ -198,6 +198,33 @@ def of_weights(precision: str | None) -> str | None:
     return f"int{found[1]}" if found and found[1] in "48" else None
 
 
+def single_format(precision: str | None) -> str | None:
+    """A format of the whole model; None for formats part by part, which only engines know."""
+    try:
+        return None if precision is None else parse_dtype(precision)
+    except UnknownNameError:
+        return None
+
+
+def stored_format(precision: str | None) -> str | None:
+    """What the weights of a language model are stored in: ``w4a16,kv=fp8`` → int4, ``awq`` → awq.
+
+    It decides which runtime people take, as checkpoints of some formats are read by few.
+    """
+    scheme = (precision or "").partition(",")[0].strip().lower()
+    return of_weights(scheme) or scheme or None
+
+
+#: Bits of weights in schemes that are no format of their own.
+_SCHEME_BITS: Final[dict[str, float]] = {"awq": 4, "gptq": 4}
+
+
+def bits_of_weights(precision: str) -> float | None:
+    """Bits of a stored weight of a scheme, without its scales; None where it says nothing."""
+    stored = stored_format(precision) or ""
+    return _SCHEME_BITS.get(stored, BITS.get(_SPELLINGS.get(stored, stored)))
+
+
 def width_bytes(dtype: str) -> float:
     """Returns the bytes that one element of ``dtype`` occupies, block scales included."""
     return BITS[dtype] / 8

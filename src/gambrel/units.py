@@ -118,6 +118,21 @@ def format_si(value: float | None, unit: str, digits: int = 4) -> str:
     raise AssertionError("unreachable")  # pragma: no cover
 
 
+def exact_text(value: float, unit: str) -> str:
+    """Returns a value as a person types it, which `parse_quantity` reads back: ``"312T"``.
+
+    Args:
+        value: In base units.
+        unit: Written after the prefix; may be empty.
+    """
+    found = [f"{value}".removesuffix(".0")]
+    for scale, prefix in _SMALL if unit == "s" else (*_SCALE, *_SMALL):
+        text = f"{value / scale:.12g}"
+        if abs(value) >= scale and "e" not in text and float(text) * _PREFIX[prefix] == value:
+            found.append(f"{text}{prefix.replace('µ', 'u')}")
+    return min(found, key=len) + unit
+
+
 def format_capacity(value: float | None, digits: int = 4) -> str:
     """Returns a memory capacity in binary units, e.g. ``"80 GiB"``."""
     if value is None:

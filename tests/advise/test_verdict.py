@@ -78,7 +78,7 @@ def test_only_what_no_run_can_beat_is_certain():
 
 
 def test_where_less_work_than_counted_may_do_nothing_is_proved():
-    doubtful = judge(facts(doubt=lambda: "Winograd"), Limit(metric="latency", value=2.0))
+    doubtful = judge(facts(doubt=lambda factor: "Winograd"), Limit(metric="latency", value=2.0))
     assert (doubtful.verdict, doubtful.proof) == (Verdict.FAIL, "expected")
     assert doubtful.reason.endswith("no proof here: Winograd")
     memory = judge(facts(), Limit(metric="memory", value=99.0))

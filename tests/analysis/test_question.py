@@ -239,7 +239,7 @@ def test_the_command_of_a_question():
     assert command_of("compare", given) == words
     limits = {"model": "m", "hardware": "l4", "latency": 0.01, "sizes": {"seq": 8}}
     assert (
-        command_of("check", limits) == "gambrel check m --hardware l4 --size seq=8 --latency 0.01s"
+        command_of("check", limits) == "gambrel check m --hardware l4 --size seq=8 --latency 10ms"
     )
     assert command_of("device", {"hardware": "h100"}) == "gambrel hardware show h100"
     change = {"model": "m", "hardware": "l4", "change": ["fuse", "batch=8"]}

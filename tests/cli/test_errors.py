@@ -171,6 +171,15 @@ def test_wrong_choices(gambrel: Gambrel, words: tuple[str, ...], said: str) -> N
         ("1e999", "1T", "--peak: '1e999' is not a positive, finite rate."),
         ("", "1T", "--peak is empty; write for example 989T."),
         ("5TB/s", "1T", "--peak: '5TB/s': unknown unit 'TB/s' for a rate; "),
+        (
+            *("312", "2T"),
+            "--peak 312 is 312 FLOP/s, slower than any device; write the unit: 312T or 312 T",
+        ),
+        (
+            "312T",
+            "2",
+            "--bandwidth 2 is 2 byte/s, slower than any device; write the unit: 2T or 2 TB/s.",
+        ),
         ("5T", "3 parsecs", "--bandwidth: '3 parsecs': unknown unit 'parsecs' for a bandwidth; "),
     ],
 )

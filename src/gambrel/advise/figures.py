@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from gambrel.advise.limits import METRICS, format_metric
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.measures import STREAMED, Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import Sol
@@ -40,8 +40,8 @@ class Facts:
         roofline_s: Roofline of the batch under its runtime; None when no roof is known.
         sol_s: Speed of light of the batch; None when no roof is known.
         proved: Whether the ceilings of the speed of light are published ones.
-        doubt: Why missing the speed of light proves nothing; an empty text where it does. Called
-            only where it is missed.
+        doubt: Why a time below the speed of light by a factor is not impossible; an empty text
+            where it is. Called only where one is asked for.
         memory_bytes: Footprint.
         power_cap_w: The most power that the device draws; None when not published.
         typical_power_w: What it is said to draw while it works; None when unknown.
@@ -65,7 +65,7 @@ class Facts:
     energy: EnergyEstimate | None = None
     price: float | None = None
     proved: bool = True
-    doubt: Callable[[], str] = field(default=lambda: "", compare=False, repr=False)
+    doubt: Callable[[float], str] = field(default=lambda _: "", compare=False, repr=False)
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +93,11 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     worst: float | None = None
     confidence: str = ""
     reason: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it may be called the best: its value, or what it is at the worst, is known."""
+        return self.value is not None or self.worst is not None
 
     @property
     def counted(self) -> float | None:
@@ -134,13 +139,19 @@ def facts_of(analysis: Analysis) -> Facts:
         on_host=analysis.on_host,
         energy=analysis.energy,
         proved=analysis.sol.proves,
-        doubt=lambda: doubt_of(analysis.sol),
+        doubt=lambda factor: doubt_of(analysis.sol, factor),
     )
 
 
-def doubt_of(sol: Sol) -> str:
-    """Why a miss of the speed of light would not be a proof; empty where it is one."""
-    if sol.caveats:
+def doubt_of(sol: Sol, factor: float) -> str:
+    """Why a time below the speed of light would not be impossible; empty where it is.
+
+    Args:
+        sol: The speed of light.
+        factor: How many times shorter that time is.
+    """
+    floor = sol.floor_time_s
+    if sol.caveats and (sol.time_s is None or floor is None or sol.time_s >= floor * factor):
         return sol.caveats[0]
     return "" if sol.proves else "its ceilings were measured, not published"
 
@@ -169,10 +180,9 @@ def _latency(facts: Facts) -> Figure:
     time = _run_time(facts)
     if facts.expected is None or not facts.expected.streamed:
         return time
-    why = (
-        "frames are streamed: a rate is known, and how long one frame takes to pass through is not"
+    return _made(
+        "latency", low=time.low, best=time.best, confidence=time.confidence, reason=STREAMED
     )
-    return _made("latency", low=time.low, best=time.best, confidence=time.confidence, reason=why)
 
 
 def _run_time(facts: Facts) -> Figure:

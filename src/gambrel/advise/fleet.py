@@ -258,7 +258,7 @@ class Fleet:
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
             proved=found.proved,
-            doubt=lambda: doubt_of(sol_of(table, machine.limits)),
+            doubt=lambda factor: doubt_of(sol_of(table, machine.limits), factor),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None
         made = self._made(device, found.chosen, facts)

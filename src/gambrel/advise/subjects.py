@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gambrel.advise.fleet import Fleet, Point
 from gambrel.device.model import Device
-from gambrel.dtypes import parse_dtype
-from gambrel.errors import InputError, UnknownNameError
+from gambrel.dtypes import single_format
+from gambrel.errors import InputError
 from gambrel.runtimes import Runtime, candidates, choose
 
 #: Batches that are tried where a throughput is wanted at any batch.
@@ -170,14 +170,6 @@ def _undominated(found: Sequence[Runtime]) -> list[Runtime]:
             for g in graphs
         )
     ]
-
-
-def single_format(precision: str | None) -> str | None:
-    """A format of the whole model; formats part by part are no runtime's business."""
-    try:
-        return None if precision is None else parse_dtype(precision)
-    except UnknownNameError:
-        return None
 
 
 def refuse_empty(subjects: Sequence[Subject], devices: Sequence[Device]) -> None:

@@ -123,7 +123,7 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     if facts.on_host and found.metric in TIMED:  # the device's limits are not the host's
         return Verdict.UNKNOWN, "", found.reason, None
     if used.best is not None and used.best > 1:
-        return _beyond_best(found, facts)
+        return _beyond_best(found, facts, used.best)
     if used.worst is not None and used.worst <= 1:
         # What the most power proves does not rest on an estimate.
         own = "high" if found.metric == "power" else found.confidence
@@ -144,12 +144,12 @@ def _decide(found: Figure, used: _Shares, facts: Facts) -> tuple[Verdict, str, s
     return Verdict.MARGINAL, found.confidence, f"{why}; {found.reason}", None
 
 
-def _beyond_best(found: Figure, facts: Facts) -> tuple[Verdict, str, str, str]:
+def _beyond_best(found: Figure, facts: Facts, factor: float) -> tuple[Verdict, str, str, str]:
     """A limit that is beyond the speed of light, or beyond what is certain to be needed."""
     best = format_metric(found.metric, found.best)
     if found.metric not in TIMED:
         return Verdict.FAIL, found.confidence, f"it needs {best}; {found.reason}", "expected"
-    doubt = facts.doubt()
+    doubt = facts.doubt(factor)
     if not doubt:
         return Verdict.FAIL, "certain", f"no run is faster than the speed of light, {best}", "sol"
     why = f"the speed of light as counted is {best}, which is no proof here: {doubt}"

@@ -31,7 +31,8 @@ from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_of_op
 from gambrel.analysis.workbench import answered, bench_of, machine_on
 from gambrel.device.model import Device
 from gambrel.ops import Conventions, is_free
-from gambrel.units import format_capacity
+from gambrel.runtimes.model import MEMORY_SHARE
+from gambrel.units import format_capacity, format_percent
 from gambrel.workload import Op, Phase, Workload
 
 
@@ -146,7 +147,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
             *workspace_notes(case.memory),
         ),
         cache_notes=describe_caches(total, cached_s, settings.warm, rows),
-        warnings=_warnings(table, case.memory, case.device, case.expected.total),
+        warnings=_warnings(case),
         workload=case.workload,
         gambrel_version=__version__,
         engine=settings.engine or "",
@@ -365,11 +366,10 @@ def _convention_notes(workload: Workload, conventions: Conventions) -> tuple[str
     return (f"causal attention counts {pairs} query-key pairs.",)
 
 
-def _warnings(
-    table: CostTable, memory: Footprint, device: Device, expected: Estimate | None
-) -> tuple[str, ...]:
-    warnings = []
-    missing = _by_kind(table.unmodelled)
+def _warnings(case: _Case) -> tuple[str, ...]:
+    memory, device, expected = case.memory, case.device, case.expected.total
+    runtime, warnings = case.chosen.runtime.runtime, []
+    missing = _by_kind(case.table.unmodelled)
     if missing:
         listed = ", ".join(f"{kind} ×{n}" for kind, n in missing.most_common(8))
         warnings.append(f"without a formula, and so missing from every figure: {listed}.")
@@ -377,6 +377,12 @@ def _warnings(
         warnings.append(
             f"needs {format_capacity(memory.total_bytes)} and {device.id} has "
             f"{format_capacity(memory.capacity_bytes)}: it does not fit."
+        )
+    whole = memory.capacity_bytes
+    if runtime.service and memory.fits and memory.total_bytes > (whole or 0) * MEMORY_SHARE:
+        warnings.append(
+            f"{runtime.name} takes {format_percent(MEMORY_SHARE)} of {format_capacity(whole)} by "
+            f"default, too little for {format_capacity(memory.total_bytes)}: raise its share."
         )
     if expected is not None and expected.caution:
         warnings.append(expected.caution)

@@ -31,6 +31,7 @@ from gambrel.analysis.measures import Bound, Estimate, Limiter
 from gambrel.analysis.roofs import Roofs, of_one_die
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
+from gambrel.dtypes import bits_of_weights
 from gambrel.ops import Cost
 from gambrel.ops.base import Size
 from gambrel.roofline import maximum
@@ -92,6 +93,28 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
             reason=f"{one.reason}; the range is cut at the speed of light",
         )
         return replace(self, total=cut)
+
+    def with_unpacking(self, runtime: str, precision: str) -> Expected:
+        """The same with a range that holds a run that unpacks its weights, of low confidence.
+
+        Weights of b bits are then read, written in 16 and read again, (b + 32) / b times their
+        bytes, and each kernel has another before it.
+
+        Args:
+            runtime: Which has no kernels for the format.
+            precision: The format.
+        """
+        one, bits = self.total, bits_of_weights(precision)
+        if one is None or bits is None:
+            return self
+        started = one.launches_s + one.host_s
+        more = max(one.value - started, 0.0) * _UNPACKED_BITS / bits + started
+        why = f"{one.reason}; {runtime} has no kernels of its own in {precision}"
+        return replace(self, total=replace(one, high=one.high + more, confidence="low", reason=why))
+
+
+#: Bits that unpacking moves beside the packed ones: 16 written, 16 read.
+_UNPACKED_BITS: Final = 32
 
 
 def _raised(one: Estimate, least: float) -> Estimate:

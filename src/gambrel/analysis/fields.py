@@ -12,7 +12,7 @@ import msgspec
 
 from gambrel.dtypes import BITS
 from gambrel.errors import InputError, UnknownNameError, shown
-from gambrel.units import parse_quantity
+from gambrel.units import exact_text, parse_quantity
 from gambrel.workload.inputs import ExampleInput, parse_input
 
 #: No size of a model, and no count of anything, is larger.
@@ -34,6 +34,7 @@ class FieldType(msgspec.Struct, frozen=True, kw_only=True):
         least: Smallest whole number.
         quantity: Of a text with a unit, for `gambrel.units.parse_quantity`.
         bare: Whether such a text needs no unit.
+        slowest: A rate that no device is below: a smaller bare number lacks its prefix.
         example: What to write.
     """
 
@@ -45,6 +46,7 @@ class FieldType(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 1
     quantity: str = ""
     bare: bool = False
+    slowest: float = 0.0
     example: str = ""
 
 
@@ -117,9 +119,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
             return [f"{name}={number}" if name else str(number) for name, number in value.items()]
         if isinstance(value, (list, tuple, range)):
             return [text for one in value for text in self.texts(one)]
-        plain = isinstance(value, (int, float)) and self.kind.quantity and not self.kind.bare
-        unit = self.kind.unit.partition("/")[0].replace("byte", "B") if plain else ""
-        return [f"{value}{unit}"]
+        if not isinstance(value, (int, float)) or not self.kind.quantity:
+            return [str(value)]
+        unit = self.kind.unit.partition("/")[0].replace("byte", "B")
+        return [exact_text(value, "" if self.kind.bare else unit)]
 
     def label(self, face: str) -> str:
         """What the users of a face call it."""
@@ -270,9 +273,10 @@ def _quantity(value: Any, kind: FieldType, label: str) -> float:
                 f"{label} {shown(value)} has no unit; write for example {kind.example}."
             )
         try:
-            return parse_quantity(value, kind.quantity)
+            parsed = parse_quantity(value, kind.quantity)
         except InputError as error:
             raise InputError(f"{label}: {error}") from None
+        return _prefixed(parsed, kind, label) if _BARE.match(value) else parsed
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -282,7 +286,17 @@ def _quantity(value: Any, kind: FieldType, label: str) -> float:
             f"{label} {shown(value)}: give a positive number in {kind.unit}, or a text such as "
             f"{kind.example}."
         )
-    return found
+    return _prefixed(found, kind, label)
+
+
+def _prefixed(value: float, kind: FieldType, label: str) -> float:
+    """A number without a unit, which is no rate of a device where its prefix was forgotten."""
+    if value >= kind.slowest:
+        return value
+    raise InputError(
+        f"{label} {value:g} is {value:g} {kind.unit}, slower than any device; write the unit: "
+        f"{value:g}T or {value:g} T{kind.unit.replace('byte', 'B')}."
+    )
 
 
 def _sizes(value: Any, kind: FieldType, label: str) -> dict[str, int]:
@@ -409,7 +423,9 @@ def number(unit: str) -> FieldType:
     return FieldType(metavar="X", schema=schema, read=_number, unit=unit)
 
 
-def quantity(name: str, unit: str, example: str, *, bare: bool = False) -> FieldType:
+def quantity(
+    name: str, unit: str, example: str, *, bare: bool = False, slowest: float = 0.0
+) -> FieldType:
     """A text with a unit, or a number in the SI unit."""
     return FieldType(
         metavar=example.split(maxsplit=1)[0],
@@ -418,6 +434,7 @@ def quantity(name: str, unit: str, example: str, *, bare: bool = False) -> Field
         unit=unit,
         quantity=name,
         bare=bare,
+        slowest=slowest,
         example=example,
     )
 
@@ -460,8 +477,10 @@ MODEL: Final = FieldType(metavar="MODEL", schema=_STRING, read=_model)
 DEPLOYMENT: Final = FieldType(metavar="FILE|COMMAND", schema=_STRING, read=_deployment)
 HARDWARE: Final = FieldType(metavar="DEVICE", schema=_STRING, read=_hardware)
 TIME: Final = quantity("time", "s", "10ms")
-RATE: Final = quantity("rate", "FLOP/s", "989T", bare=True)
-BANDWIDTH: Final = quantity("bandwidth", "byte/s", "3.35T", bare=True)
+#: Per second: no device of the catalog is within a factor of 50 of it.
+_SLOWEST: Final = 1e6
+RATE: Final = quantity("rate", "FLOP/s", "989T", bare=True, slowest=_SLOWEST)
+BANDWIDTH: Final = quantity("bandwidth", "byte/s", "3.35T", bare=True, slowest=_SLOWEST)
 PER_S: Final = quantity("throughput", "item/s", "30fps", bare=True)
 POWER: Final = quantity("power", "W", "15W")
 ENERGY: Final = quantity("energy", "J/item", "500mJ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import SupportsFloat
+from typing import Final, SupportsFloat
 
 import msgspec
 
@@ -37,6 +37,12 @@ class State(StrEnum):
     FREE = "free"
     UNMODELLED = "unmodelled"
     HOST = "host"  # counted, and left to the host by the compiler: its time is not known
+
+
+#: What is said of the latency where the time between two results is all that is known.
+STREAMED: Final = (
+    "frames are streamed: a rate is known, and how long one frame takes to pass through is not"
+)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,14 @@ from gambrel.analysis.estimate.constants import Calibration
 from gambrel.analysis.precision import ACTIVATIONS, check_precision
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, resolve, stand_in
-from gambrel.dtypes import GGUF_FORMATS, NETWORK_SCHEMES, of_weights, parse_dtype
+from gambrel.dtypes import (
+    GGUF_FORMATS,
+    NETWORK_SCHEMES,
+    of_weights,
+    parse_dtype,
+    single_format,
+    stored_format,
+)
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Runtime, RuntimeChoice, choose, runtime, takes
@@ -84,10 +91,33 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     packed = workload.precisions in GGUF_FORMATS  # only some runtimes read them
     single = known if packed or not workload.precisions else None
     language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
-    stored = of_weights(workload.precisions) or workload.precisions if language else None
+    stored = stored_format(workload.precisions) if language else None
     chosen = choose(device, settings.runtime, precision=single, weights=stored, language=language)
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
+
+
+def layers_of(
+    device: Device, requested: str | None, precision: str | None, *, language: bool
+) -> str:
+    """Whose layers of a model run, as `Runtime.layers` has it: those of the runtime that it gets.
+
+    Args:
+        device: The machine.
+        requested: Name of a runtime; None: the device's default.
+        precision: As it was asked for.
+        language: Whether it is a phase of a language model.
+
+    Raises:
+        UnknownNameError: No such runtime.
+        InputError: The runtime does not run there, or none runs the format.
+    """
+    if not language:
+        return "code"
+    if requested is not None:
+        return choose(device, requested, language=True).runtime.layers
+    single, stored = single_format(precision), stored_format(precision)
+    return choose(device, precision=single, weights=stored, language=True).runtime.layers
 
 
 @once

@@ -8,7 +8,6 @@ between runs. Passes that depend on each other (denoising steps) add.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +20,11 @@ from gambrel.analysis.evaluation import Busy, binding_of
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.plan import OR
 from gambrel.analysis.roofs import Roofs
+from gambrel.analysis.shortcuts import LENGTHS, fewest_operations, shortcuts, without_tokens
 from gambrel.device.fastest import fastest, fastest_memory
 from gambrel.device.onchip import OnChip, on_chip
 from gambrel.device.roofs import NETWORK
-from gambrel.ops import OpView
-from gambrel.ops.base import Engine, Size
+from gambrel.ops.base import Size
 from gambrel.units import format_capacity
 from gambrel.workload import Role
 
@@ -41,8 +40,11 @@ class Sol(msgspec.Struct, frozen=True, kw_only=True):
         unknown: Resources without a known ceiling, which are left out.
         notes: Ceilings and assumptions worth knowing.
         caveats: Why fewer operations than counted may do (Winograd, padding, masks): a target
-            below the speed of light is then not proved impossible.
+            below the speed of light, and not below ``floor_time_s``, is then not proved impossible.
         proves: Whether a target below it is impossible: the ceilings are published ones.
+        counted_floor_s: No run is faster, even where every caveat that can be counted saves all
+            that it may.
+        floor_time_s: The same where tokens are masked or padded too.
     """
 
     time_s: float | None
@@ -53,6 +55,8 @@ class Sol(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     proves: bool = True
+    counted_floor_s: float | None = None
+    floor_time_s: float | None = None
 
 
 class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +153,12 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
     limit = binding_of(resources)
     time_s = sol_time(table.sol_parts, limits)
     bound = limit[1] if limit and time_s is not None else None
+    computes = bound is Bound.COMPUTE
+    caveats = shortcuts(table) if computes else _packed(table, limits.roofs)
+    least: Sequence[SolPart] = table.sol_parts
+    if caveats:
+        least = fewest_operations(table) if computes else _unloaded(table)
+    masked = without_tokens(least) if LENGTHS in caveats else least
     return Sol(
         time_s=time_s,
         bound=bound,
@@ -156,8 +166,10 @@ def sol_of(table: CostTable, limits: SolRoofs) -> Sol:
         resources={name: seconds for (name, _), seconds in resources.items()},
         unknown=_unknown(table, limits),
         notes=_notes(table, limits),
-        caveats=_caveats(table) if bound is Bound.COMPUTE else _packed(table, limits.roofs),
+        caveats=caveats,
         proves=limits.proves(table.sol_parts),
+        counted_floor_s=_one(sol_time(least, limits)),
+        floor_time_s=_one(sol_time(masked, limits)),
     )
 
 
@@ -235,27 +247,6 @@ def _notes(table: CostTable, limits: SolRoofs) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))
 
 
-#: Share of the matrix work from which on a way around it withholds a proof.
-_DECIDING = 0.05
-
-
-def _caveats(table: CostTable) -> tuple[str, ...]:
-    """Ways in which fewer operations than counted give the same result."""
-    sums: Counter[str] = Counter()
-    whole, attends = 0, False
-    for place in table.places:
-        if place.item is None:
-            continue
-        work = table.items[place.item].cost.work
-        flops = sum(n for (e, _), n in work.items() if e is Engine.MATRIX) * place.op.repeat
-        whole += flops
-        attends = attends or place.view.kind == "attention"
-        for cause in _avoidable(place.view):
-            sums[cause] += flops
-    found = [cause for cause, n in sums.items() if n > _DECIDING * whole]
-    return (*found, *([LENGTHS] if attends else []))
-
-
 def _packed(table: CostTable, roofs: Roofs) -> tuple[str, ...]:
     """Where weights cross the link to the host at each run: they may do so in fewer bytes.
 
@@ -270,23 +261,16 @@ def _packed(table: CostTable, roofs: Roofs) -> tuple[str, ...]:
     return (_PACKED,) if weights > (sram.capacity_bytes or 0) else ()
 
 
+def _unloaded(table: CostTable) -> list[SolPart]:
+    """The parts with weights that take no time to load: how far they can be packed is not known."""
+    return [msgspec.structs.replace(p, traffic_bytes=0, link_bytes=0) for p in table.sol_parts]
+
+
+def _one(time_s: Size | None) -> float | None:
+    return None if time_s is None else float(time_s)
+
+
 _PACKED = (
     "weights may cross the link in fewer bytes than they are counted with: one published time is "
     "shorter than that takes"
 )
-_WINOGRAD = (
-    "3x3 convolutions at stride 1 need up to 4 times fewer multiplications by Winograd's algorithm"
-)
-_PADDING = "positions of zero padding need not be multiplied"
-LENGTHS = "masked or padded tokens need not be computed"
-
-
-def _avoidable(view: OpView) -> list[str]:
-    """Ways around the arithmetic of a convolution as it is counted."""
-    if view.kind != "convolution" or not view.inputs or not view.outputs:
-        return []
-    kernel = tuple(view.sizes.get("kernel", ()))
-    same = view.inputs[0].shape[2:] == view.outputs[0].shape[2:]
-    plain = not view.attrs.get("transposed") and view.size("groups", 1) == 1
-    winograd = [_WINOGRAD] if kernel == (3, 3) and same and plain else []
-    return [*winograd, *([_PADDING] if any(k > 1 for k in kernel) else [])]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gambrel.analysis.estimate import Set
     from gambrel.analysis.settings import Settings
     from gambrel.capture.resolve import Request
-    from gambrel.device.model import Device
     from gambrel.workload import Workload
 
 
@@ -51,7 +50,7 @@ def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
         **chosen: Settings that no user chooses, e.g. ``levels=False``.
     """
     from gambrel.analysis.analyze import analyze as analyze_workload
-    from gambrel.analysis.settings import is_language_model
+    from gambrel.analysis.settings import is_language_model, layers_of
     from gambrel.capture.resolve import resolve_model
 
     q = question
@@ -60,7 +59,7 @@ def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
     request = request_of(q, sizes[0])
     found = [resolve_model(q.model, request)]
     language = is_language_model(found[0].workload)
-    layers = _layers(q, device) if language else "code"
+    layers = layers_of(device, q.runtime, q.several("precision")[0], language=language)
     if layers != request.layers:
         request = replace(request, layers=layers)
         found = [resolve_model(q.model, request)]
@@ -80,18 +79,6 @@ def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
         )
         for model, wanted in zip(found, sizes, strict=True)
     )
-
-
-def _layers(question: Question, device: Device) -> str:
-    """Whose layers of a language model run: those of the runtime that the question gets."""
-    from gambrel.advise.subjects import single_format
-    from gambrel.runtimes import choose
-
-    q = question
-    if q.runtime is not None:
-        return choose(device, q.runtime, language=True).runtime.layers
-    precision = single_format(q.several("precision")[0])
-    return choose(device, precision=precision, language=True).runtime.layers
 
 
 def request_of(question: Question, sizes: Mapping[str, Any], **more: Any) -> Request:

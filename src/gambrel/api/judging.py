@@ -143,24 +143,33 @@ def _workload(question: Question) -> tuple[Workload, Workload | None]:
 def _analyses(question: Question, workload: Workload) -> tuple[Analysis, ...]:
     """The workload under the runtimes whose kernels people take on the device."""
     from gambrel.analysis.analyze import analyze
+    from gambrel.runtimes import named
 
     device, _ = asked_device(question.hardware, question.peak, question.bandwidth)
     sizes = sizes_of(question, question.several("batch_size")[0])
     chosen = question.several("runtime")[0]
-    names = [chosen] if chosen else [r.id for r in _runtimes(device, workload, question)]
-    return tuple(
-        analyze(
-            workload,
-            device,
-            settings_of(
-                question,
-                sizes={k: v for k, v in sizes.items() if _has(workload, k)},
-                precision=workload.precisions or question.precision,
-                runtime=name,
-            ),
+    found = []
+    for runtime in [named(chosen, device)] if chosen else _runtimes(device, workload, question):
+        own = _under(runtime, question, workload)
+        settings = settings_of(
+            question,
+            sizes={k: v for k, v in sizes.items() if _has(own, k)},
+            precision=own.precisions or question.precision,
+            runtime=runtime.id,
         )
-        for name in names
-    )
+        found.append(analyze(own, device, settings))
+    return tuple(found)
+
+
+def _under(runtime: Runtime, question: Question, workload: Workload) -> Workload:
+    """The workload with the layers of a runtime, where it is the whole of a language model."""
+    from gambrel.analysis.settings import is_language_model
+    from gambrel.capture.resolve import resolve_model
+
+    asked = request_of(question, sizes_of(question, question.several("batch_size")[0]))
+    if question.op is not None or runtime.layers == asked.layers or not is_language_model(workload):
+        return workload
+    return resolve_model(question.model, structs.replace(asked, layers=runtime.layers)).workload
 
 
 def _has(workload: Workload, name: str) -> bool:
@@ -168,7 +177,7 @@ def _has(workload: Workload, name: str) -> bool:
 
 
 def _runtimes(device: Device, workload: Workload, question: Question) -> Sequence[Runtime]:
-    """The device's default first; two are enough for a comparison with a library."""
+    """All that run there, the device's default first."""
     from gambrel.analysis.settings import is_language_model
     from gambrel.dtypes import GGUF_FORMATS
     from gambrel.runtimes import candidates
@@ -176,7 +185,7 @@ def _runtimes(device: Device, workload: Workload, question: Question) -> Sequenc
     language = is_language_model(workload)
     asked = workload.precisions or question.precision or workload.asked_precision
     single = asked if not workload.precisions or asked in GGUF_FORMATS else None
-    return candidates(device, single, language=language)[:2]
+    return candidates(device, single, language=language)
 
 
 def _on_measured(question: Question, workload: Workload) -> Analysis | None:

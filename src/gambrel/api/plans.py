@@ -47,7 +47,7 @@ def serve_plan(question: Question) -> Plan:
     from gambrel.llm.serving.question import Requests, Target
 
     q = with_devices(question)
-    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    spec = served_spec(q)
     devices, _ = asked_devices(q.hardware, q.peak, q.bandwidth)
     requests = Requests(
         input_tokens=q.input,
@@ -194,6 +194,7 @@ def kv_cache(question: Question) -> CachePlan:
     from gambrel.llm.known import spec_of
     from gambrel.llm.kv import Policy
     from gambrel.llm.precision import Precisions
+    from gambrel.llm.sharded import as_loaded
 
     q = question
     weights: float | None = None
@@ -201,7 +202,7 @@ def kv_cache(question: Question) -> CachePlan:
         spec, header = gguf_spec(str(q.model))
         weights, chosen = float(header.nbytes), Precisions.parse(q.precision or BASE, BASE)
     else:
-        spec = spec_of(q.model)
+        spec = as_loaded(spec_of(q.model))
         chosen = spec.precisions(q.precision)
     device = None if q.hardware is None else resolve_hardware(q.hardware)[0]
     return plan_cache(
@@ -257,6 +258,17 @@ def spec_of_plan(model: Any, precision: object, example: str) -> ModelSpec:
             f"scheme of formats; give --precision, e.g. {example}."
         )
     return spec
+
+
+def served_spec(question: Question) -> ModelSpec:
+    """The model of a question about serving, as engines load it.
+
+    Raises:
+        InputError: A GGUF file and no number formats.
+    """
+    from gambrel.llm.sharded import as_loaded
+
+    return as_loaded(spec_of_plan(question.model, question.precision, "w4a16"))
 
 
 def engine_of(question: Question) -> ServingEngine:

@@ -17,7 +17,7 @@ from gambrel.api.plans import (
     engine_of,
     name_of,
     prices_of,
-    spec_of_plan,
+    served_spec,
     topology_of,
     unread_of,
     with_devices,
@@ -232,7 +232,7 @@ def _traced(q: Question) -> Load:
 
 
 def _spec(q: Question) -> Any:
-    return spec_of_plan(q.model, q.precision, "w4a16")
+    return served_spec(q)
 
 
 def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
@@ -279,8 +279,10 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
         GambrelError: None can be.
     """
     from gambrel.llm.serving.outcomes import Attempt
-    from gambrel.llm.serving.place import averaged
+    from gambrel.llm.serving.place import averaged, runtime_of
 
+    device = asked_device(q.hardware, q.peak, q.bandwidth)[0]
+    runtime_of(device, q.runtime, _spec(q).precisions(q.precision))
     setups: list[Setup] = []
     refused: list[Attempt] = []
     built: dict[Any, Any] = {}

@@ -15,7 +15,7 @@ from gambrel.api.plans import (
     degrees_of,
     engine_of,
     prices_of,
-    spec_of_plan,
+    served_spec,
     topology_of,
     with_devices,
 )
@@ -48,7 +48,7 @@ def serve_split(question: Question) -> SplitPlan:
     requests = Requests(
         input_tokens=q.input, output_tokens=q.output, cached_tokens=q.cached, per_s=q.rate
     )
-    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    spec = served_spec(q)
     requests.check(spec)
     if requests.output_tokens < 2:
         raise InputError("output=1: the prefill pool gives the first token, so nothing is decoded.")
@@ -89,7 +89,7 @@ def _setups(q: Question) -> list[Setup]:
     """Layouts of a replica: those asked for, or all without a pipeline."""
     from gambrel.llm.layouts import candidates, of_degrees
 
-    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    spec = served_spec(q)
     if degrees := degrees_of(q):
         return setups_of(q, of_degrees(spec, q.max_devices, degrees))[0]
     every = candidates(spec, q.max_devices)
@@ -101,7 +101,7 @@ def _together(q: Question, requests: Requests, target: Target) -> float | None:
     """Tokens per second of a device where both share devices."""
     from gambrel.llm.serving.plan import plan
 
-    spec = spec_of_plan(q.model, q.precision, "w4a16")
+    spec = served_spec(q)
     found = plan(
         spec,
         [asked_device(q.hardware, q.peak, q.bandwidth)[0]],

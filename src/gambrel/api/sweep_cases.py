@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gambrel.analysis.question import Question
-from gambrel.analysis.settings import Settings, is_language_model
+from gambrel.analysis.settings import Settings, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
 from gambrel.analysis.sweep.work import CHUNK, FAST, SLOW, SPANNED, SweepCase, SweepWork
 from gambrel.analysis.workbench import Machine
@@ -129,14 +129,14 @@ class CaseOpener:
         """The busiest device's share, and the device with the links of its node."""
         from gambrel.capture.closed_form import step_of
         from gambrel.llm.collectives import busiest
-        from gambrel.llm.sharded import build_rank
+        from gambrel.llm.sharded import as_loaded, build_rank
         from gambrel.llm.sharding import Sharding
         from gambrel.llm.topology import topology_for
 
         node, layout = topology_for(device), Sharding(tensor=asked.tensor)
         key = entry.label, asked.phase, layout, node, asked.runtime, asked.precision
         if key not in self._workloads:
-            spec = _spec_of(entry)
+            spec = as_loaded(_spec_of(entry))
             self._workloads[key] = build_rank(
                 spec,
                 step_of(spec, asked.phase, {}, fixed=False),
@@ -267,10 +267,9 @@ def _spec_of(entry: ModelEntry) -> ModelSpec:
 
 def _layers_of(workload: Workload, device: Device, asked: Question) -> str:
     """Whose layers of a language model run: those of the runtime, or of the device's usual one."""
-    if asked.runtime is not None:
-        return runtime(asked.runtime).layers
+    language = is_language_model(workload)
     try:
-        return choose(device, language=is_language_model(workload)).runtime.layers
+        return layers_of(device, asked.runtime, asked.precision, language=language)
     except GambrelError:
         return "code"
 

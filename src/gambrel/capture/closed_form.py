@@ -16,7 +16,7 @@ from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
-from gambrel.llm.sharded import as_served
+from gambrel.llm.sharded import as_loaded, as_served
 from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
 from gambrel.llm.step import ForwardPass, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
@@ -80,6 +80,7 @@ def workload_of_spec(
     precision: str | None = None,
     keep_open: bool = False,
     served: bool = False,
+    loaded: bool = False,
 ) -> Workload:
     """The workload of one phase of a model.
 
@@ -91,6 +92,7 @@ def workload_of_spec(
             wider format is left to the analysis.
         keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
         served: Run q, k, v and gate, up as one GEMM each, as serving engines store them.
+        loaded: An engine loads it, which takes 16 bits for 32 where no format is named.
 
     Raises:
         InputError: A phase or size that the model does not have.
@@ -98,6 +100,8 @@ def workload_of_spec(
     """
     if served:
         spec = as_served(spec)
+    if loaded:
+        spec = as_loaded(spec)
     phase = _phase(spec, phase)
     step = step_of(spec, phase, sizes or {}, fixed=needs_numbers(spec) and not keep_open)
     chosen = _precisions(spec, precision)

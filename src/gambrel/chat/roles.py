@@ -288,10 +288,13 @@ def _serve(frame: Frame, sentence: Sentence) -> Frame | Unclear:
         if promised is None or promised in limits:
             return Unclear(reason="Is that limit for the first token (TTFT) or each later (TPOT)?")
         limits[promised] = limits.pop("latency")
+    if "throughput" in limits and frame.phase != "decode":  # of tokens it is another one
+        sizes["rate"] = limits.pop("throughput")
     other = [name for name in limits if name not in _PROMISED.values()]
     if other:
         return Unclear(
-            reason=f"A plan for serving takes limits of TTFT and TPOT, none of {', '.join(other)}."
+            reason="A plan for serving takes limits of TTFT and TPOT, requests per second, and "
+            f"tokens per second per user, none of {', '.join(other)}."
         )
     if frame.batch:
         sizes["concurrency"] = frame.batch[0]

@@ -287,8 +287,8 @@ _TIME: Final = r"(milli|micro|[muµ])?(seconds?|secs?|s)\b"
 _PER_S: Final = r"\s*(?:/|per|a|each|every)\s*(?:seconds?|secs?|s)\b"
 _TOKENS: Final = r"(?:tokens?|toks?|tok)"
 _ITEMS: Final = (
-    r"(?:fps|f/s|ips|qps|hz|tps|t/s|/\s*s(?:ec)?\b|(?:frames?|images?|imgs?|pictures?|inferences?|"
-    rf"samples?|items?|sequences?|{_TOKENS}|queries|requests){_PER_S})"
+    r"(?:fps|f/s|ips|qps|rps|hz|tps|t/s|/\s*s(?:ec)?\b|(?:frames?|images?|imgs?|pictures?|inferences?|"
+    rf"samples?|items?|sequences?|{_TOKENS}|queries|requests|reqs?){_PER_S})"
 )
 #: What may follow a number that is no batch size.
 _OTHER_UNIT: Final = (

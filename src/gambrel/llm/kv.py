@@ -18,11 +18,12 @@ from gambrel.llm.mixers import INDEXER_FORMAT
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharding import Sharding, kv_heads_of_rank
 from gambrel.llm.spec import Attention, LatentAttention, LayerGroup, Mixer, ModelSpec, mixers_of
+from gambrel.runtimes.model import MEMORY_SHARE
 
 #: How pages of windowed layers are reserved: as many as a full layer has, or those of the window.
 Windowed: TypeAlias = Literal["full", "window"]
-#: Share of a device's memory that an engine takes: the default of vLLM.
-UTILIZATION: Final = 0.9
+#: Share of a device's memory that an engine takes.
+UTILIZATION: Final = MEMORY_SHARE
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,6 +122,18 @@ def rank_of(spec: ModelSpec, sharding: Sharding) -> ModelSpec:
     return _replace(spec, layers=groups, vocab=-(-spec.vocab // split))
 
 
+def as_loaded(spec: ModelSpec) -> ModelSpec:
+    """The model as serving engines load it where no format is named: 32-bit checkpoints in 16 bits.
+
+    vLLM's ``--dtype auto`` takes fp16 for them (its engine arguments,
+    https://docs.vllm.ai/en/v0.6.3.post1/models/engine_args.html, read 2026-11), and GGUF files of
+    16 bits are what llama.cpp's converter writes.
+    """
+    if spec.dtype != "fp32" or spec.quantization:
+        return spec
+    return _replace(spec, dtype="fp16", dtype_given=False)
+
+
 def as_served(spec: ModelSpec) -> ModelSpec:
     """The same model with q, k, v and gate, up stored as one matrix each: fewer, wider products."""
     return _replace(

@@ -142,7 +142,10 @@ def estimate_text(time: Estimate | None) -> str:
     """An estimate with its range, or "unknown"."""
     if time is None:
         return "unknown (no constants for this device)"
-    return f"{format_si(time.value, 's')} ({range_text(time)}, {time.confidence} confidence)"
+    between = " between results" if time.streamed else ""
+    return (
+        f"{format_si(time.value, 's')}{between} ({range_text(time)}, {time.confidence} confidence)"
+    )
 
 
 def memory_alone(measures: Measures) -> bool:

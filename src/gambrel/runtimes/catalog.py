@@ -198,24 +198,37 @@ def check_runs(
     """
     described = device.category not in _UNDESCRIBED
     if described and not matches(found.runs_on, device):
-        others = ", ".join(r.id for r in on_device(device, language=language))
+        others = _others(device, language=language)
         raise InputError(f"{found.name} does not run on {device.id}; choose from {others}.")
     if found.language not in (None, language):
         what = "language models only" if found.language else "no phases of language models"
-        others = ", ".join(r.id for r in on_device(device, language=language))
-        raise InputError(f"{found.name} runs {what}; choose from {others}.")
+        others = _others(device, language=language)
+        raise InputError(f"{found.name} runs {what}; on {device.id} choose from {others}.")
     if precision is not None and not takes(found, precision):
         what = ", ".join(found.formats) or "formats of the device, not those of GGUF files"
-        raise InputError(f"{found.name} does not run {precision}; it takes {what}.")
+        others = _others(device, precision, language=language)
+        more = f"; on {device.id} {others} would" if others and described else ""
+        raise InputError(f"{found.name} does not run {precision}{more}; it takes {what}.")
+
+
+def _others(device: Device, precision: str | None = None, *, language: bool) -> str:
+    """Names of what runs there instead: engines for language models where there are any."""
+    there = [
+        r
+        for r in on_device(device, language=language)
+        if r.kernels is not Kernels.WHOLE and (precision is None or takes(r, precision))
+    ]
+    return ", ".join(r.id for r in [r for r in there if r.language] or there)
 
 
 def takes(found: Runtime, precision: str) -> bool:
     """Whether a runtime computes in a format; formats part by part are the engine's business.
 
-    Blocks, as GGUF files hold them, are unpacked by engines for language models only.
+    Blocks, as GGUF files hold them, are read by few engines for language models only.
     """
     if precision in GGUF_FORMATS:
-        return found.language is True or found.kernels is Kernels.WHOLE
+        read = found.gguf == ("all",) or precision in found.gguf
+        return read or found.kernels is Kernels.WHOLE
     return not found.formats or precision in found.formats or "," in precision or "=" in precision
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
 from gambrel.device.model import Device, Source
+from gambrel.dtypes import GGUF_FORMATS, bits_of_weights, stored_format
 from gambrel.views import Viewed
+
+#: Share of a device's memory that an engine for serving takes by default: vLLM's
+#: ``--gpu-memory-utilization`` (https://docs.vllm.ai, engine arguments, 0.6.3 of 2024-10).
+MEMORY_SHARE: Final = 0.9
 
 
 class Kernels(StrEnum):
@@ -190,6 +196,9 @@ class Runtime(
         runs_on: Patterns, one of which must occur in a device's id, architecture, vendor or
             category; empty for every device.
         formats: Number formats that it computes in, preferred first; empty for all of the device's.
+        gguf: Formats of GGUF files that it reads; ``all`` of them, or none where empty.
+        packed: Formats that it takes without kernels that were made or measured for them: weights
+            are unpacked first, or by an extension. ``gguf`` stands for all of GGUF files.
         served: Language models are stored as serving engines store them (q, k, v as one matrix).
         language: True: runs phases of language models and nothing else; False: runs everything but
             them; None: both.
@@ -229,6 +238,8 @@ class Runtime(
     kernels: Kernels
     runs_on: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    gguf: tuple[str, ...] = ()
+    packed: tuple[str, ...] = ()
     served: bool = False
     language: bool | None = None
     networks_only: bool = False
@@ -271,6 +282,20 @@ class Runtime(
         if self.graph:
             return None
         return next((h for h in self.host if matches(h.runs_on, device)), None)
+
+    def unpacks(self, precision: str, device: Device) -> bool:
+        """Whether it takes a format without kernels for it, so that weights are unpacked first.
+
+        Nor has a GPU kernels for a narrow format without a rate in it, but those of engines that
+        unpack weights as they multiply. Processors are no case of it: PyTorch comes with kernels
+        of 8 bits for them.
+        """
+        stored, bits = stored_format(precision), bits_of_weights(precision)
+        packed = stored in self.packed or ("gguf" in self.packed and stored in GGUF_FORMATS)
+        narrow = bits is not None and bits < 16 and "gpu" in device.category
+        rated = any(ceiling.dtype in (stored, "any") for ceiling in device.ceilings)
+        foreign = narrow and not rated and self.language is not True
+        return (packed or foreign) and device.category != "cpu"
 
     def workspace_on(self, device: Device) -> Workspace | None:
         """Where the memory of running kernels follows rules on a device; None elsewhere."""

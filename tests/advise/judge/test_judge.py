@@ -103,6 +103,18 @@ def test_winograd_withholds_the_word_impossible_but_not_for_ever():
     assert gambrel.judge(conv, light.floor_time_s / 2, "a100").ruling is Ruling.IMPOSSIBLE
 
 
+def test_a_caveat_of_a_share_of_the_work_does_not_excuse_a_factor():
+    """Convolutions of 3x3 are less than half of ResNet-50: at most 8/9 of them can be saved."""
+    found = gambrel.judge("resnet50", 1e-6, "a100")
+    assert found.ruling is Ruling.IMPOSSIBLE
+    assert found.limits.sol_time_s / 2 < found.limits.floor_time_s < found.limits.sol_time_s
+    assert "the fewest operations of any algorithm" in found.reason
+    checked = gambrel.check("resnet50", hardware="a100", latency="1us")
+    assert checked.constraints[0].proof == "sol"
+    near = gambrel.check("resnet50", hardware="a100", latency="24us")
+    assert near.constraints[0].proof == "expected"
+
+
 def test_the_gap_adds_up_to_the_measured_time():
     question = ask("explain-gap", {"model": GEMM, "hardware": "h100", "time": "1ms"})
     found = judging.explain_gap.answer(question)
@@ -254,3 +266,26 @@ def test_a_problem_that_names_the_gpu_is_read_without_one(tmp_path):
     assert found.traffic_bytes == 3 * 64 * 64 * 2
     assert found.precision == "fp16"
     assert len(workload_of_problem(path).ops) == 2
+
+
+def test_a_time_is_compared_with_every_runtime_that_runs_there():
+    """The baseline is the least of all candidates, not of the first two."""
+    from gambrel.device.lookup import find
+    from gambrel.runtimes import candidates
+
+    device = find("rtx-4090").device
+    found = gambrel.judge("resnet50", 6e-3, "rtx-4090").limits
+    tried = [gambrel.analyze("resnet50", "rtx-4090", runtime=r.id) for r in candidates(device)]
+    known = [a.expected_time_s for a in tried if a.expected_time_s is not None]
+    certain = [e.value for e in known if e.confidence != "low"]
+    assert len(known) > 2
+    assert found.library_time_s == pytest.approx(min(certain), rel=1e-9)
+
+
+@pytest.mark.parametrize("precision", ["q4_0", "q4_k_m"])
+def test_blocks_are_compared_with_the_kernels_of_llama_cpp(precision):
+    asked = {"phase": "decode", "precision": precision}
+    found = gambrel.judge("llama-3.1-8b", 6e-3, "rtx-4090", **asked).limits
+    own = gambrel.analyze("llama-3.1-8b", "rtx-4090", runtime="llama-cpp", **asked)
+    assert found.library == "llama-cpp"
+    assert found.library_time_s == pytest.approx(own.expected_time_s.value, rel=1e-9)

@@ -9,18 +9,19 @@ from typing import Any, Final
 import msgspec
 
 from gambrel import roofline
+from gambrel.advise.figures import facts_of, figure
 from gambrel.advise.judge.io_bounds import attention_note, io_bound
 from gambrel.advise.judge.records import IoBound, KernelLimits
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.sol import LENGTHS, resources_of, sol_time
+from gambrel.analysis.shortcuts import LENGTHS
+from gambrel.analysis.sol import resources_of, sol_time
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.fastest import fastest_memory
 from gambrel.device.model import CeilingKind
 from gambrel.device.onchip import on_chip
 from gambrel.ops import Conventions
-from gambrel.ops.base import product
 from gambrel.units import format_si
 
 
@@ -35,11 +36,9 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
     priced = _priced(first)
     bounds, notes = _io_bounds(first, priced)
     cold, bound = cold_time(first, bounds)
-    best = min(
-        analyses,
-        key=lambda a: float("inf") if a.expected_time_s is None else a.expected_time_s.value,
-    )
+    best = min(analyses, key=_counted)
     expected, unhosted = _kernel_time(best)
+    caveats = _caveats(first, priced)
     return KernelLimits(
         reference=first.model.name,
         hardware=first.hardware.id,
@@ -49,7 +48,7 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         vector_flops=first.total.vector_flops,
         traffic_bytes=first.sol.traffic_bytes,
         sol_time_s=_warm_time(first, bounds),
-        floor_time_s=_floor(first, priced),
+        floor_time_s=_floor(first, caveats),
         cold_time_s=cold,
         bound=bound,
         measured_ceiling_time_s=None if measured is None else cold_time(measured, bounds)[0],
@@ -59,10 +58,16 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         library_expected=expected,
         launch_s=0.0 if expected is None else expected.launches_s + expected.host_s,
         proves=first.sol.proves,
-        caveats=_caveats(first, priced),
+        caveats=caveats,
         unknown=first.sol.unknown,
         notes=(*_coverage(first), *first.sol.notes, *notes, *unhosted),
     )
+
+
+def _counted(analysis: Analysis) -> float:
+    """The expected time as check and select rank it: a guess by the worse end of its range."""
+    time_s = figure(facts_of(analysis), "latency").counted
+    return float("inf") if time_s is None else time_s
 
 
 #: Up to so many launches a reference is taken for a kernel, whose time is that of the device.
@@ -167,20 +172,12 @@ def _is_masked(view: Any) -> bool:
     return bool(view.attrs.get("mask")) or len(view.inputs) > 3
 
 
-def _floor(analysis: Analysis, priced: Sequence[tuple[Any, Any, Any]]) -> float | None:
-    """What stands where less arithmetic than was counted may do.
-
-    Of a convolution with t taps, Winograd's algorithm and skipped padding save a factor of t each
-    at the most; masks may save everything, so that only the traffic is left.
-    """
-    sol, memory = analysis.sol, fastest_memory(analysis.hardware)
-    if not _caveats(analysis, priced) or memory is None:
+def _floor(analysis: Analysis, caveats: Sequence[str]) -> float | None:
+    """What stands where less arithmetic than was counted may do."""
+    sol = analysis.sol
+    if not caveats:
         return sol.time_s
-    moved = sol.resources.get(memory.level.name, 0.0)
-    if LENGTHS in _caveats(analysis, priced):
-        return moved
-    taps = max(product(v.size("kernel", (1,))) for _, v, _ in priced)
-    return float(max(moved, (sol.time_s or 0.0) / (taps * taps)))
+    return sol.floor_time_s if LENGTHS in caveats else sol.counted_floor_s
 
 
 def _io_bounds(

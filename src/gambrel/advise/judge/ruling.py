@@ -115,6 +115,9 @@ def _too_fast(limits: KernelLimits, time_s: float) -> tuple[Ruling, str, tuple[s
         )
         return Ruling.AT_LIMIT, why, ()
     why = f"no run of this work on {limits.hardware} is faster than {light}"
+    if limits.caveats and floor is not None:
+        least = format_si(floor, "s")
+        why += f", nor than {least} with the fewest operations of any algorithm"
     return Ruling.IMPOSSIBLE, why, causes_of(limits, time_s)
 
 

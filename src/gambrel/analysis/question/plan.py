@@ -158,8 +158,8 @@ class PlanFields:
     )
     utilization: float | None = field(
         *(f.SHARE, PLAN, f"{SERVE} {TRAINS} kv-cache"),
-        "Fraction of device memory that may be used; by default 0.9 by a serving engine, and "
-        "0.95 in training by a search and --recompute auto.",
+        "Fraction of device memory that may be used; by default 0.9 by a serving engine, all "
+        "by other runtimes, and 0.95 in training by a search and --recompute auto.",
         "--utilization",
     )
     page: int = field(

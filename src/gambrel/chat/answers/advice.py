@@ -158,6 +158,7 @@ def _compare(frame: Frame, found: Comparison) -> Answer:
     table = msgspec.structs.replace(document(found).tables[0], note="") if found.rows else None
     several = len(found.rows) > 1 and frame.hardware != ("all",)
     timed = several and found.metrics[0] in {"latency", "throughput"}
+    timed = timed and all(row.figures[found.metrics[0]].known for row in found.rows[:2])
     return Answer(
         frame=frame,
         sentence=_compare_sentence(found),

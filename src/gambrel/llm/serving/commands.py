@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from gambrel.analysis.deployment.options import OPTIONS, START, written
+from gambrel.llm.kv import UTILIZATION
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.question import ServingEngine, Speculation
 from gambrel.llm.sharding import Sharding
@@ -46,7 +47,7 @@ def commands(
         there: Engines that run on the device.
     """
     said = {
-        "utilization": engine.utilization,
+        "utilization": UTILIZATION if engine.utilization is None else engine.utilization,
         "step_tokens": engine.step_tokens,
         "longest": longest,
         "max_requests": most,

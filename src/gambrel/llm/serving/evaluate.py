@@ -21,7 +21,7 @@ from gambrel.llm.serving.steps import (
     prompt_times,
 )
 from gambrel.llm.serving.timing import Latency, Prompts, latency
-from gambrel.units import format_capacity, format_si
+from gambrel.units import format_capacity, format_percent, format_si
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -273,19 +273,23 @@ def refuse(setup: Setup, reason: str, share: float = float("inf"), proof: str = 
 
 
 def _does_not_fit(setup: Setup, held: ServingMemory, requests: Requests) -> str:
-    usable = format_capacity(held.usable_bytes)
+    usable = f"{format_capacity(held.usable_bytes)} usable on each {setup.device.id}"
+    if setup.utilization < 1 and held.capacity_bytes is not None:
+        share, whole = format_percent(setup.utilization), format_capacity(held.capacity_bytes)
+        usable += f" ({share} of {whole}; --utilization)"
     if held.free_bytes <= 0:
         needed = held.weights_bytes + held.activations_bytes
         return (
             f"does not fit: weights {format_capacity(held.weights_bytes)} and activations "
-            f"{format_capacity(held.activations_bytes)} need {format_capacity(needed)} of "
-            f"{usable} usable on each {setup.device.id}."
+            f"{format_capacity(held.activations_bytes)} (steps of up to "
+            f"{setup.engine.step_tokens:,} prompt tokens) need {format_capacity(needed)} of "
+            f"{usable}."
         )
     tokens = int(held.free_bytes / held.sequence_bytes * requests.longest)
     return (
         f"does not fit: one request of {requests.longest:,} tokens reserves "
         f"{format_capacity(held.sequence_bytes)} of cache and {format_capacity(held.free_bytes)} "
-        f"are left of {usable} usable on each {setup.device.id}; input + output of about "
+        f"are left of {usable}; input + output of about "
         f"{tokens:,} tokens fits."
     )
 

@@ -14,7 +14,7 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.dtypes import names_parts, of_weights
+from gambrel.dtypes import GGUF_FORMATS, names_parts, of_weights, single_format, stored_format
 from gambrel.errors import DeviceError, GambrelError, InputError
 from gambrel.llm.collectives import busiest
 from gambrel.llm.precision import Precisions
@@ -64,7 +64,7 @@ def place(
     if level is None or level.byte_per_s is None:
         raise DeviceError("publishes no bandwidth of a memory that could hold the model.")
     placed = node.place(device, sharding.devices, busiest(sharding))
-    chosen = _runtime(device, settings.runtime)
+    chosen = runtime_of(device, settings.runtime, precisions)
     return Setup(
         spec=spec,
         device=device,
@@ -78,10 +78,27 @@ def place(
     )
 
 
-def _runtime(device: Device, requested: str | None) -> Runtime:
-    """As asked, else the device's default; a serving engine where one runs there."""
-    chosen = choose_runtime(device, requested, language=True).runtime
-    if requested is not None or chosen.service is not None:
+def runtime_of(device: Device, requested: str | None, precisions: Precisions) -> Runtime:
+    """As asked, else the device's default; a serving engine where one runs there in the format.
+
+    Args:
+        device: The machine.
+        requested: Name of a runtime; None chooses.
+        precisions: Number formats.
+
+    Raises:
+        UnknownNameError: No such runtime.
+        InputError: The runtime does not run there, or not in the format.
+    """
+    single = single_format(precisions.name)
+    chosen = choose_runtime(
+        device,
+        requested,
+        precision=single if single in GGUF_FORMATS else None,
+        weights=stored_format(precisions.name),
+        language=True,
+    ).runtime
+    if requested is not None or chosen.service is not None or single in GGUF_FORMATS:
         return chosen
     there = on_device(device, language=True)
     return next((r for r in there if r.service is not None and r.default_for), chosen)

@@ -17,7 +17,7 @@ from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.choice import choose, why_not
 from gambrel.llm.serving.evaluate import MOST_DEVICES, Layout, evaluate, refuse
 from gambrel.llm.serving.fits import what_fits
-from gambrel.llm.serving.place import averaged, place
+from gambrel.llm.serving.place import averaged, place, runtime_of
 from gambrel.llm.serving.question import Requests, ServingEngine, Target
 from gambrel.llm.serving.records import Choice, OperatingPoint, Plan, Refusal
 from gambrel.llm.serving.steps import Setup
@@ -123,6 +123,11 @@ def check_generates(spec: ModelSpec) -> None:
         raise InputError(f"{spec.name} does not generate tokens: there is nothing to serve so.")
 
 
+def refusal_of(device: Device, precision: str, layout: Sharding, reason: str) -> Refusal:
+    """Why a layout was not planned at all."""
+    return Refusal(device=device.id, precision=precision, sharding=layout, reason=reason)
+
+
 class _Search(msgspec.Struct, frozen=True, kw_only=True):
     """What `plan` was asked; the attributes are its arguments."""
 
@@ -197,12 +202,32 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         long = self.requests.new_tokens >= _LONG
         for device in self.devices:
             node = topology_for(device, self.topology)
-            for layout in self.shardings or candidates(self.spec, self.max_devices, context=long):
+            layouts = self.shardings or candidates(self.spec, self.max_devices, context=long)
+            taken = [p for p in self.precisions if self._runs(device, p, layouts[0], refused)]
+            for layout in layouts:
                 check(layout, self.spec, self.max_devices)
-                for formats in self.precisions:
+                for formats in taken:
                     made = self._setup(device, node, layout, formats, built)
                     (setups if isinstance(made, Setup) else refused).append(made)  # type: ignore[arg-type]
         return setups, refused
+
+    def _runs(
+        self, device: Device, formats: Precisions, layout: Sharding, refused: list[Refusal]
+    ) -> bool:
+        """Whether a runtime takes the format on the device; else one refusal for all layouts.
+
+        Raises:
+            InputError: There is nothing else to plan.
+        """
+        try:
+            runtime_of(device, self.settings.runtime, formats)
+        except InputError as error:
+            if len(self.devices) == len(self.precisions) == 1:
+                raise
+            name = formats.name
+            refused.append(refusal_of(device, name, layout, str(error)))
+            return False
+        return True
 
     def _setup(
         self,
@@ -224,9 +249,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
                 built=built,
             )
         except (DeviceError, InputError) as error:
-            return Refusal(
-                device=device.id, precision=formats.name, sharding=layout, reason=str(error)
-            )
+            return refusal_of(device, formats.name, layout, str(error))
 
     def _rank(self, layout: Layout) -> tuple[float, float, float]:
         """Cheapest tokens first where prices are known; fewest devices where a load is given."""

@@ -8,7 +8,7 @@ import msgspec
 
 from gambrel.errors import InputError
 from gambrel.llm.adapters import Adapters
-from gambrel.llm.kv import UTILIZATION, Policy
+from gambrel.llm.kv import Policy
 from gambrel.llm.spec import ModelSpec
 
 _LONGEST: Final = 1 << 30
@@ -175,7 +175,8 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     """How the serving engine is set up; which one it is stands in the settings.
 
     Attributes:
-        utilization: Share of a device's memory that the engine may use.
+        utilization: Share of a device's memory that the engine may use; None: what it takes by
+            itself.
         policy: How pages of the cache are reserved.
         step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
             ones share a step.
@@ -197,7 +198,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         InputError: A share outside of 0 to 1, or no token.
     """
 
-    utilization: float = UTILIZATION
+    utilization: float | None = None
     policy: Policy = Policy()
     step_tokens: int = 8192
     overlap: float = 0.0
@@ -211,7 +212,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     offline: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.utilization <= 1:
+        if self.utilization is not None and not 0 < self.utilization <= 1:
             raise InputError(f"utilization={self.utilization!r}: a share above 0, at most 1.")
         if not 0 <= self.overlap <= 1:
             raise InputError(f"overlap={self.overlap!r}: a share from 0 to 1.")

@@ -24,7 +24,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import host_link, main_memory, stand_in
 from gambrel.errors import InputError
 from gambrel.llm.adapters import with_adapters
-from gambrel.llm.kv import kv_cache
+from gambrel.llm.kv import UTILIZATION, kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
@@ -87,6 +87,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     built: dict[Any, Workload]
     mix: EngineMix | None = None
+
+    @property
+    def utilization(self) -> float:
+        """Share of the memory that may be used: engines that serve reserve it, others take all."""
+        given = self.engine.utilization
+        if given is not None:
+            return given
+        return 1.0 if self.service is None else UTILIZATION
 
     def workload(self, step: ForwardPass, spec: ModelSpec | None = None) -> Workload:
         """The workload of the busiest device in a step; a model that drafts is whole on a stage."""
@@ -345,7 +353,7 @@ def memory(setup: Setup, requests: Requests) -> ServingMemory:
     needs = footprint(workload, Evaluator(workload, {}, {}, Conventions()), None)
     level = main_memory(setup.device)
     capacity = level.capacity_bytes if level else None
-    usable = float("inf") if capacity is None else capacity * setup.engine.utilization
+    usable = float("inf") if capacity is None else capacity * setup.utilization
     cache = kv_cache(
         setup.spec,
         setup.precisions,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gambrel.analysis.fold import fold
-from gambrel.analysis.measures import Estimate, Measures, State
+from gambrel.analysis.measures import STREAMED, Estimate, Measures, State
 from gambrel.analysis.plan import OR
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.report import analysis_json
@@ -87,7 +87,8 @@ def _time(analysis: Analysis) -> str:
         )
     if expected is not None:
         rate = f"{rate_text(number / expected.value)} {unit}/s" if expected.value else "no rate"
-        return f"Expected: {estimate_text(expected)}, {rate}"
+        latency = f"; {STREAMED}" if expected.streamed else ""
+        return f"Expected: {estimate_text(expected)}, {rate}{latency}"
     roof = analysis.total.roofline_time_s
     if roof is None:
         return "Expected: unknown, as the roofline is: the device publishes no roof for this work"

@@ -80,9 +80,12 @@ def _answer(found: Comparison) -> tuple[str, ...]:
     if not found.rows:
         return ("Nothing to compare.",)
     metric = found.metrics[0]
-    best = next((r for r in found.rows if r.fits is not False), None)
-    if best is None:
+    fitting = [r for r in found.rows if r.fits is not False]
+    if not fitting:
         return ("None of them fits in the memory of its device.",)
+    best = next((r for r in fitting if r.figures[metric].known), None)
+    if best is None:
+        return (f"Best {metric}: unknown, as it is known of none of them.",)
     batch = f", batch {best.sizes['batch']}" if "batch" in best.sizes else ""
     shown = value_text(best.figures[metric])
     how = f"{best.precision}{batch}{under(best)}"

@@ -1,4 +1,4 @@
-"""What a report proposes where no gain was computed: only what runtime and device take."""
+"""What a report proposes: only what runtime and device take, with the best gain where computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gambrel.runtimes import Runtime, candidates, following, runtimes, takes
 
 
 def next_step(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> str:
-    """The sentence.
+    """The sentence, the same on every face; its end says the best gain, or how to get it.
 
     Args:
         analysis: As it stands.
@@ -22,14 +22,15 @@ def next_step(analysis: Analysis, changes: Sequence[Any], *, on_page: bool) -> s
     """
     if analysis.on_host:
         return "Next: replace the ops that run on the host by ops that the compiler takes"
+    gains = ""
     if changes:
-        best = changes[0]
-        return f"Next: {best.change}, {best.gain:.2f}× per item"
+        gains = f" ({changes[0].change}: {changes[0].gain:.2f}× per item)"
+    elif analysis.workload is not None and not on_page:
+        gains = " (gains: --recommend)"
     if analysis.footprint.fits is False:
-        return "Next: a smaller batch, lower precision or more devices"
+        return "Next: a smaller batch, lower precision or more devices" + gains * bool(changes)
     if analysis.roofline_time_s is None:
         return "Next: give the missing roofs" + ("" if on_page else " (--peak, --bandwidth)")
-    gains = " (gains: --recommend)" if analysis.workload is not None and not on_page else ""
     return f"Next: {_helps(analysis)}{gains}"
 
 
@@ -135,6 +136,7 @@ def _narrower(analysis: Analysis, used: Runtime | None, *, faster: bool) -> bool
             and roof.dtype == precision
             and 1 <= width_bytes(precision) < width_bytes(now)
             and (used is None or takes(used, precision))
+            and not (used is not None and used.unpacks(precision, analysis.hardware))
             and not (faster and roof.flop_per_s <= peak)
         ):
             return True
