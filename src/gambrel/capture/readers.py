@@ -156,6 +156,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             keep_open=request.keep_open,
             name=name,
             served=request.layers == "merged",
+            as_code=request.layers == "code",
         )
         return ResolvedModel(workload=found, notes=_engine_notes(config))
     if isinstance(config, dict) and "pretrained_cfg" in config:
