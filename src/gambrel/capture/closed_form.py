@@ -54,6 +54,7 @@ def is_closed_form(config: Any) -> bool:
 
 
 _SERVED: Final = "q, k, v and gate, up are one GEMM each, as serving engines store them."
+_CODE: Final = "Norms, rotations, gates and mixtures are the ops of transformers 5, one by one."
 
 
 def workload_of_config(config: Mapping[str, Any], *, name: str = "", **asked: Any) -> Workload:
@@ -81,6 +82,7 @@ def workload_of_spec(
     keep_open: bool = False,
     served: bool = False,
     loaded: bool = False,
+    as_code: bool = False,
 ) -> Workload:
     """The workload of one phase of a model.
 
@@ -93,6 +95,7 @@ def workload_of_spec(
         keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
         served: Run q, k, v and gate, up as one GEMM each, as serving engines store them.
         loaded: An engine loads it, which takes 16 bits for 32 where no format is named.
+        as_code: Every op of the model's code is a kernel of its own, as without an engine.
 
     Raises:
         InputError: A phase or size that the model does not have.
@@ -105,11 +108,15 @@ def workload_of_spec(
     phase = _phase(spec, phase)
     step = step_of(spec, phase, sizes or {}, fixed=needs_numbers(spec) and not keep_open)
     chosen = _precisions(spec, precision)
-    found = build(spec, step, chosen)
+    found = build(spec, step, chosen, as_code=as_code)
     plain = chosen.name == found.dtype
     return replace(
         found,
-        assumptions=(*found.assumptions, *([_SERVED] if served else [])),
+        assumptions=(
+            *found.assumptions,
+            *([_SERVED] if served else []),
+            *([_CODE] if as_code else []),
+        ),
         chosen_dtype=spec.dtype_given or not plain,
         precisions="" if plain else chosen.name,
         recipe=Recipe(spec=spec, precisions=chosen, phase=phase).text(),

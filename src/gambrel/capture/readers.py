@@ -157,6 +157,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             name=name,
             served=request.layers == "merged",
             loaded=request.layers != "code",
+            as_code=request.layers == "code",
         )
         return ResolvedModel(workload=found, notes=_engine_notes(config))
     if isinstance(config, dict) and "pretrained_cfg" in config:

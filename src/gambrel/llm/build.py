@@ -10,6 +10,7 @@ sequence. Layers that are equal are written once, with `Op.repeat`.
 from __future__ import annotations
 
 from gambrel.errors import InputError
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.attention import Memory
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.encoder import run_encoder, tokens_of
@@ -32,6 +33,7 @@ def build(
     routing_skew: float = 0.0,
     absorbed: bool | None = None,
     exchange: Exchange | None = None,
+    as_code: bool = False,
 ) -> Workload:
     """The workload of one forward pass on one device.
 
@@ -41,8 +43,9 @@ def build(
         precisions: Number formats; a spelling of `Precisions.parse`, or None for the checkpoint's.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
         absorbed: Whether latent attention multiplies queries into the latent space instead of
-            expanding the cache; None: in decode only, which is the cheaper way in each phase.
-        exchange: What devices do after each part; see `gambrel.llm.blocks.layer.Exchange`.
+            expanding the cache; None: in decode.
+        exchange: What devices do after each part: `gambrel.llm.blocks.layer.Exchange`.
+        as_code: Every op of the model's code is a kernel of its own: `gambrel.llm.blocks.code`.
 
     Returns:
         A workload; its symbols are those of the step.
@@ -52,19 +55,21 @@ def build(
     """
     p = precisions if isinstance(precisions, Precisions) else spec.precisions(precisions)
     _check(spec, step)
-    if absorbed is None and step.label == "verify":
-        absorbed = True  # engines check drafted tokens with the kernel that decodes
-    e = Emitter(precisions=p, groups=step.groups, routing_skew=routing_skew, absorbed=absorbed)
-    x = _embed(e, spec, step)
-    memory = _encode(e, spec, step)
+    absorbed = _absorbs(step, absorbed)
+    e = Emitter(
+        precisions=p,
+        groups=step.groups,
+        routing_skew=routing_skew,
+        absorbed=absorbed,
+        as_code=as_code,
+        shifted_norms=spec.shifted_norms,
+    )
+    x, memory = _embed(e, spec, step), _encode(e, spec, step)
     s = ResidualStream(rows=_rows(spec, step), hidden=spec.hidden, memory=memory, exchange=exchange)
-    if spec.biasing:
-        e.weight("relative_bias", (spec.biasing,))
+    _shared(e, spec, s.rows)
     for group in spec.layers:
         x = _layers(e, group, x, s)
-    if step.mtp:
-        x = _predict_further(e, spec, x, s)
-    out = _head(e, spec, step, x)
+    out = _head(e, spec, step, _predict_further(e, spec, x, s) if step.mtp else x)
     return Workload(
         name=spec.name,
         dtype=p.activations,
@@ -81,6 +86,11 @@ def build(
     )
 
 
+def _absorbs(step: ForwardPass, absorbed: bool | None) -> bool | None:
+    """Engines check drafted tokens with the kernel that decodes."""
+    return True if absorbed is None and step.label == "verify" else absorbed
+
+
 def _check(spec: ModelSpec, step: ForwardPass) -> None:
     if not spec.positions:
         return
@@ -90,6 +100,19 @@ def _check(spec: ModelSpec, step: ForwardPass) -> None:
                 f"context {group.context}: {spec.name} has a table of {spec.positions} positions; "
                 f"at most {spec.positions} fit."
             )
+
+
+def _shared(e: Emitter, spec: ModelSpec, rows: Dim) -> None:
+    """What all layers take: position biases; as code, the angles of the first that rotates."""
+    if spec.biasing:
+        e.weight("relative_bias", (spec.biasing,))
+    if not e.as_code:
+        return
+    found = (m for group in spec.layers for m in mixers_of(group.layer))
+    for mixer in found:
+        if isinstance(mixer, Attention) and mixer.rope:
+            code.angles(e, rows, mixer.rotary_dim or mixer.head_dim)
+            return
 
 
 def _layers(e: Emitter, group: LayerGroup, x: Index, s: ResidualStream) -> Index:

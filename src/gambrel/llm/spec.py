@@ -61,10 +61,13 @@ class Mlp(msgspec.Struct, frozen=True, kw_only=True, tag="mlp", omit_defaults=Tr
         fused: Gate and up are stored as one matrix.
         adapter_rank: Rank of a low-rank addition to gate and up that each use of shared weights
             has of its own (Zamba 2); 0 is none.
+        written: Name of the activation where the model's code writes it out in several ops
+            (``"gelu_new"``).
     """
 
     width: int
     adapter_rank: int = 0
+    written: str = ""
     gated: bool = True
     activation: str = "silu"
     bias: bool = False
@@ -301,6 +304,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         embedding_norm: Kind of a norm after the embedding; empty for none.
         final_norm: Kind of the last norm; empty for none.
         norm_bias: Whether these have biases.
+        shifted_norms: RMS norms multiply by one plus their weights (Gemma).
         front: Images instead of tokens (a vision transformer).
         encoders: Parts that run once over inputs of their own.
         mtp: Extra layers that predict further tokens (multi-token prediction); 0 is none.
@@ -331,6 +335,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     embedding_norm: str = ""
     final_norm: str = "rms_norm"
     norm_bias: bool = False
+    shifted_norms: bool = False
     front: Patches | None = None
     encoders: tuple[Encoder, ...] = ()
     mtp: int = 0

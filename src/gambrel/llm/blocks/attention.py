@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import keep_weights, linear
-from gambrel.llm.blocks.norms import fused_norm
+from gambrel.llm.blocks.norms import fused_norm, norm
 from gambrel.llm.dims import at_most, is_number, plus, times
 from gambrel.llm.spec import Attention
 from gambrel.llm.step import SequenceGroup
@@ -25,9 +26,12 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
     queries and keys, their norms, caps and gates run inside the attention kernel.
     """
     width = a.input_hidden or hidden
-    q, caches = _project(e, a, x, rows, width)
-    if a.qk_norm:
-        _qk_norms(e, a, x, rows)
+    if e.as_code:
+        q, caches = _project_as_code(e, a, x, rows, width)
+    else:
+        q, caches = _project(e, a, x, rows, width)
+        if a.qk_norm:
+            _qk_norms(e, a, x, rows)
     out = e.activation(rows, a.heads * a.value_dim)
     for (group, start), (key, value) in zip(e.split(), caches, strict=True):
         kernel(e, a, group, (q, key, value, out), start)
@@ -99,6 +103,50 @@ def _project(
         if a.gated:
             q = e.view(q, (rows, a.heads * a.head_dim))
     return q, caches
+
+
+def _project_as_code(
+    e: Emitter, a: Attention, x: Index, rows: Dim, width: int
+) -> tuple[Index, tuple[Cache, ...]]:
+    """The same with norms and rotations as ops; new keys and values are copied to a full cache."""
+    q_width = a.heads * a.head_dim * (2 if a.gated else 1)
+    k_width, v_width = a.kv_heads * a.head_dim, a.kv_heads * a.value_dim
+    caches = tuple(_caches(e, a, group) for group in e.groups)
+    keys = _written(e, [c[0] for c in caches], k_width)
+    values = _written(e, [c[1] for c in caches], v_width)
+    fresh = all(group.cached_tokens == 0 for group in e.groups) and not a.fused
+    changed = bool(a.rope or a.qk_norm)
+    if a.fused:
+        all_of = q_width + k_width + v_width
+        q = linear(e, x, "qkv_proj", rows, width, all_of, bias=bool(a.qkv_bias))
+        k, v = e.view(q, (rows, k_width)), e.view(q, (rows, v_width))
+        q = e.view(q, (rows, a.heads * a.head_dim))
+    else:
+        into = keys if fresh and not changed else None
+        q = linear(e, x, "q_proj", rows, width, q_width, bias="q" in a.qkv_bias)
+        k = linear(e, x, "k_proj", rows, width, k_width, bias="k" in a.qkv_bias, out=into)
+        into = values if fresh else None
+        v = linear(e, x, "v_proj", rows, width, v_width, bias="v" in a.qkv_bias, out=into)
+    if a.gated:
+        q = e.view(q, (rows, a.heads * a.head_dim))
+    if a.qk_norm:
+        q, k = _normed_heads(e, a, q, "q_norm", rows), _normed_heads(e, a, k, "k_norm", rows)
+    if a.rope:
+        dims = (a.head_dim, a.rotary_dim or a.head_dim)
+        q = code.rotated(e, q, rows, a.heads, dims)
+        k = code.rotated(e, k, rows, a.kv_heads, dims)
+    for source, places, done in ((k, keys, fresh and not changed), (v, values, fresh)):
+        for place in () if done else places:
+            code.copied(e, source, place)
+    return q, caches
+
+
+def _normed_heads(e: Emitter, a: Attention, x: Index, name: str, rows: Dim) -> Index:
+    heads = a.heads if name == "q_norm" else a.kv_heads
+    parameters = {"full": heads * a.head_dim, "head": a.head_dim, "free": 0}[a.qk_norm]
+    groups = 1 if a.qk_norm == "full" else heads
+    width = heads * a.head_dim
+    return norm(e, x, name, rows, width, "rms_norm", groups=groups, parameters=parameters)
 
 
 def _caches(e: Emitter, a: Attention, group: SequenceGroup) -> Cache:
@@ -173,7 +221,7 @@ def kernel(
         inputs: tuple[Index, ...] = (query, key, value)
         if a.sinks:
             inputs += (e.weight("sinks", (a.heads,)),)
-        if a.rope:
+        if a.rope and not e.as_code:
             attrs["rotary_dim"] = a.rotary_dim or a.head_dim
         e.op("attention", inputs, (result,), attrs=attrs, **sizes)
         start = plus(start, rows)

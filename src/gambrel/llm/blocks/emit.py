@@ -41,6 +41,9 @@ class Emitter:
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
         absorbed: How latent attention runs: True, False, or None for absorbed in decode and
             where drafted tokens are checked.
+        as_code: Every op of the model's code is a kernel of its own; see `gambrel.llm.blocks.code`.
+        shifted_norms: As in `ModelSpec`.
+        rotation: Cosine and sine of the positions, where ``as_code`` and rotated.
         tensors: All tensors so far.
         ops: All ops so far.
         scope: Where the next op is.
@@ -50,6 +53,9 @@ class Emitter:
     groups: tuple[SequenceGroup, ...]
     routing_skew: float = 0.0
     absorbed: bool | None = None
+    as_code: bool = False
+    shifted_norms: bool = False
+    rotation: tuple[Index, ...] = ()
     tensors: list[Tensor] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     scope: Scope = field(default_factory=Scope)
@@ -171,6 +177,7 @@ class Emitter:
         kind: str,
         inputs: tuple[Index, ...],
         outputs: tuple[Index, ...],
+        /,
         name: str = "",
         **sizes_and_attrs: Any,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import add
@@ -18,15 +19,27 @@ def mlp(e: Emitter, m: Mlp, x: Index, rows: Dim, hidden: int) -> Index:
     if m.gated and m.fused:
         up = linear(e, x, "gate_up_proj", rows, hidden, 2 * m.width, bias=m.bias)
         up = _adapted(e, m, x, up, rows, hidden)
-        inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (up,), rows, m.width)
+        inner = _gated(e, m, (up,), rows)
     elif m.gated:
         gate = linear(e, x, "gate_proj", rows, hidden, m.width, bias=m.bias)
         up = linear(e, x, "up_proj", rows, hidden, m.width, bias=m.bias)
-        inner = e.elementwise(_GATED.get(m.activation, "swiglu"), (gate, up), rows, m.width)
+        inner = _gated(e, m, (gate, up), rows)
+    elif e.as_code:
+        up = linear(e, x, "up_proj", rows, hidden, m.width, bias=m.bias)
+        inner = code.activated(e, m.activation, m.written, up, rows, m.width)
     else:
         up = linear(e, x, "up_proj", rows, hidden, m.width, bias=m.bias)
         inner = e.elementwise(m.activation, (up,), rows, m.width)
     return linear(e, inner, "down_proj", rows, m.width, hidden, bias=m.bias)
+
+
+def _gated(e: Emitter, m: Mlp, parts: tuple[Index, ...], rows: Dim) -> Index:
+    """The activation of the gate, times the other half; of one matrix or of two."""
+    if e.as_code:
+        first = parts[0] if len(parts) == 2 else e.view(parts[0], (rows, m.width))
+        second = parts[-1] if len(parts) == 2 else e.view(parts[0], (rows, m.width))
+        return code.gate(e, m.activation, (first, second), rows, m.width)
+    return e.elementwise(_GATED.get(m.activation, "swiglu"), parts, rows, m.width)
 
 
 def _adapted(e: Emitter, m: Mlp, x: Index, up: Index, rows: Dim, width: int) -> Index:
@@ -53,11 +66,20 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     routed = share(times(rows, m.top_k, m.spread), held, m.experts)
     inner = m.width * (2 if m.gated else 1)
     with e.inside("experts"):
-        chosen = e.tensor((routed, width), e.tensors[x].dtype)  # rows sorted by expert
+        if e.as_code:
+            chosen = code.before_experts(e, m, x, rows, width)
+        else:
+            chosen = e.tensor((routed, width), e.tensors[x].dtype)  # rows sorted by expert
         first = "gate_up_proj" if m.gated else "up_proj"
         up = _grouped(e, m, chosen, first, routed, width, inner, offsets)
         down = e.view(up, (routed, m.width))
+        if e.as_code and m.gated:
+            down = code.gate(e, m.activation, (down, down), routed, m.width)
+        elif e.as_code:
+            down = code.activated(e, m.activation, "", down, routed, m.width)
         out = _grouped(e, m, down, "down_proj", routed, m.width, width, offsets)
+        if e.as_code:
+            out = code.after_experts(e, m, out, rows, width)
     out = e.view(out, (rows, width))
     if m.latent:
         out = linear(e, out, "latent_out_proj", rows, width, hidden, bias=m.latent_bias)
@@ -76,7 +98,10 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
                 hidden,
             )
         if m.shared_gate:
-            linear(e, x, "shared_expert_gate", rows, hidden, 1, part="router")
+            gate = linear(e, x, "shared_expert_gate", rows, hidden, 1, part="router")
+            if e.as_code:
+                gate = e.elementwise("sigmoid", (gate,), rows, 1)
+                shared = e.elementwise("mul", (gate, shared), rows, hidden)
         out = add(e, out, shared, rows, hidden)
     return out
 
@@ -84,6 +109,8 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
 def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int, held: int) -> Index:
     """Router, scores and choice; returns where each expert's rows begin, which its kernels read."""
     logits = linear(e, x, "router", rows, hidden, m.experts, bias=m.router_bias, part="router")
+    if e.as_code:
+        logits = code.cast(e, logits, rows, m.experts, "fp32")
     scores = e.activation(rows, m.experts)
     e.op(
         "softmax",
@@ -123,7 +150,8 @@ def _grouped(
         if m.bias:
             inputs.append(e.weight("bias", (held, n)))
         attrs = product_attrs(e, x, p.of("experts"), "experts")
-        attrs |= _epilogue(m, first=name != "down_proj")
+        if not e.as_code:
+            attrs |= _epilogue(m, first=name != "down_proj")
         if m.bias:
             attrs["bias"] = True
         if len(inputs) > 2:

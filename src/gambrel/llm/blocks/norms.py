@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.dims import times
 from gambrel.workload import Dim
@@ -19,7 +20,7 @@ def norm(
     groups: int = 1,
     parameters: int | None = None,
 ) -> Index:
-    """A norm of each row: one read, one write.
+    """A norm of each row: one read, one write; as code, an RMS norm is several ops.
 
     Args:
         e: Where to write.
@@ -32,6 +33,11 @@ def norm(
         groups: Parts of a row that are normalized apart, e.g. heads.
         parameters: Elements of its weight; None is ``width``.
     """
+    if e.as_code and kind == "rms_norm":
+        with e.inside(name):
+            length = width if parameters is None else parameters
+            weight = e.weight("weight", (length,)) if length else None
+            return code.rms_norm(e, x, weight, (rows, width, times(rows, groups)))
     out = e.activation(rows, width, e.tensors[x].dtype)
     _emit(e, (x,), (out,), name, rows, width, kind, bias, groups, parameters)
     return out
@@ -54,6 +60,10 @@ def add_norm(
     Returns:
         The sum and the normalized sum.
     """
+    if e.as_code:
+        total = add(e, x, delta, rows, width)
+        out = norm(e, total, name, rows, width, kind, bias=bias)
+        return (total if keep_sum else out), out
     total, out = e.activation(rows, width), e.activation(rows, width)
     outputs = (total, out) if keep_sum else (out,)
     _emit(e, (x, delta), outputs, name, rows, width, kind, bias, 1, None)

@@ -27,6 +27,10 @@ _ACTIVATIONS: Final = {
 }
 
 
+#: Of them, those that transformers computes in several ops (5.24, activations.py).
+_WRITTEN: Final = ("gelu_new", "gelu_fast", "quick_gelu", "relu2", "relu_squared")
+
+
 def activation(f: Fields, *names: str, default: str = "silu") -> str:
     """The activation function of the feed-forward networks.
 
@@ -37,6 +41,12 @@ def activation(f: Fields, *names: str, default: str = "silu") -> str:
     if name not in _ACTIVATIONS:
         f.refuse(names or ("hidden_act",), name, "one of " + ", ".join(_ACTIVATIONS))
     return _ACTIVATIONS[name]
+
+
+def written(f: Fields, *names: str, default: str = "silu") -> str:
+    """The activation's name where the code of transformers writes it out in several ops."""
+    name = f.text(*(names or ("hidden_act", "hidden_activation")), default=default)
+    return name if name in _WRITTEN else ""
 
 
 def attention(f: Fields, **changes: Any) -> Attention:
@@ -78,6 +88,7 @@ def plain_mlp(f: Fields, *names: str, default: str = "gelu", **changes: Any) -> 
     """
     if "activation" not in changes:
         changes["activation"] = activation(f, *names, default=default)
+        changes["written"] = written(f, *names, default=default)
     if "width" not in changes:
         changes["width"] = f.inner
     return Mlp(**{"gated": False, "bias": True, **changes})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from gambrel.llm.config.common import (
     LAST_NORM,
     LAYER_NORMS,
@@ -127,7 +129,7 @@ def olmo2(f: Fields) -> ModelSpec:
 @family("gemma", head_dim=256, tie_word_embeddings=True)
 def gemma(f: Fields) -> ModelSpec:
     """Gemma 1."""
-    return alike(f, attention(f), gated_mlp(f, activation="gelu_tanh"))
+    return alike(f, attention(f), gated_mlp(f, activation="gelu_tanh"), shifted_norms=True)
 
 
 @family("gemma2", head_dim=256, sliding_window=4096, tie_word_embeddings=True)
@@ -153,7 +155,8 @@ def gemma3(f: Fields) -> ModelSpec:
 def _gemma(f: Fields, every: int, **changes: Any) -> ModelSpec:
     mlp = gated_mlp(f, activation="gelu_tanh")
     layer = {"post_norms": True}
-    return windowed(f, layer_types(f, every), mlp, layer, **biased(f), **changes)
+    spec = windowed(f, layer_types(f, every), mlp, layer, **biased(f), **changes)
+    return replace(spec, shifted_norms=True)
 
 
 @family("phi3")

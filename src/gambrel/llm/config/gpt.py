@@ -83,7 +83,7 @@ def opt(f: Fields) -> ModelSpec:
 @family("bloom", tie_word_embeddings=True)
 def bloom(f: Fields) -> ModelSpec:
     """BLOOM: position biases without parameters, a norm behind the embedding, tied."""
-    mlp = plain_mlp(f, width=4 * f.hidden, activation="gelu_tanh")
+    mlp = plain_mlp(f, width=4 * f.hidden, activation="gelu_tanh", written="gelu_fast")
     return _normed(f, _unrotated(f, fused="qkv"), mlp, embedding_norm="layer_norm")
 
 
