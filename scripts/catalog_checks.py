@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from gambrel import roofline
+from gambrel.device.cores import at_highest, highest_clock
 from gambrel.device.files import CONFIDENCES
 from gambrel.device.levels import byte_per_s
 from gambrel.device.model import Ceiling, Device, Fact, MemoryLevel, Source
@@ -41,7 +42,8 @@ FORMULA_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
 _CUT: Final = "the fp64 path was cut on this generation"
 _NARROW: Final = "4 and 6 bit formats double the peak, not the bandwidth"
 _LPDDR: Final = "the vendor's own peak over its own LPDDR bandwidth"
-_NOTEBOOK: Final = "the base clock of a notebook's processor, at which its peak is stated, is low"
+_LAPTOP: Final = "a laptop's memory is fast for eight to ten cores"
+_AMX: Final = "AMX at a clock that all cores hold for a moment, if at all"
 _NARROW_CORE: Final = "one 128-bit pipe per core"
 RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("b300-hgx-270gb", "vector", "fp64"): _CUT,
@@ -63,14 +65,13 @@ RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("ax620q", "matrix", "int4"): _NARROW,
     ("ax630c", "matrix", "int4"): _NARROW,
     ("ax650n", "matrix", "int4"): _NARROW,
-    ("core-i7-1185g7", "vector", "fp64"): _NOTEBOOK,
-    ("core-ultra-7-155h", "vector", "fp64"): _NOTEBOOK,
-    ("core-ultra-7-155h", "vector", "fp32"): _NOTEBOOK,
-    ("core-ultra-7-165h", "vector", "fp64"): _NOTEBOOK,
-    ("core-ultra-7-165h", "vector", "fp32"): _NOTEBOOK,
-    ("core-ultra-7-268v", "vector", "fp64"): _NOTEBOOK,
+    ("core-i7-1355u", "vector", "fp64"): _LAPTOP,
+    ("core-ultra-7-258v", "vector", "fp64"): _LAPTOP,
+    ("intel-n100", "vector", "fp64"): _LAPTOP,
+    ("xeon-6980p", "matrix", "int8"): _AMX,
+    ("xeon-8490h", "matrix", "int8"): _AMX,
+    ("xeon-8592+", "matrix", "int8"): _AMX,
     ("raspberry-pi-4", "vector", "fp64"): _NARROW_CORE,
-    ("raspberry-pi-4", "vector", "fp32"): _NARROW_CORE,
     ("inferentia", "matrix", "int8"): "the vendor's own peak over its own DDR4 bandwidth",
     ("blackhole-p150", "matrix", "bfp8"): "the vendor's own peak over its own GDDR6 bandwidth",
 }
@@ -132,6 +133,7 @@ def check_device(device: Device) -> tuple[Finding, ...]:
 
 def formulas(device: Device) -> Iterator[Formula]:
     """Every peak for which units, clock and rate per clock are known."""
+    yield from _of_cores(device)
     units = device.fact("num_units")
     for rate in device.facts:
         match = _RATE.match(rate.name)
@@ -149,14 +151,28 @@ def formulas(device: Device) -> Iterator[Formula]:
 
 
 def _clock(device: Device, engine: str, dtype: str) -> Fact | None:
-    """The clock that a peak belongs to.
+    """The clock that a peak belongs to: the highest.
 
-    A CPU's peaks are stated at its base clock. Hopper has two boost clocks: the vector engine and
-    fp64 run at the higher one.
+    Hopper has two boost clocks: the vector engine and fp64 run at the higher one.
     """
     high = engine == "vector" or dtype == "fp64"
-    names = ["base_clock", *(["boost_clock_vector"] if high else []), "boost_clock"]
-    return next((fact for name in names if (fact := device.fact(name)) is not None), None)
+    own = device.fact("boost_clock_vector") if high else None
+    return own or highest_clock(device)
+
+
+def _of_cores(device: Device) -> Iterator[Formula]:
+    """The fp32 peak of a hybrid processor: the sum over its kinds of cores."""
+    ceiling = device.ceiling("vector", "fp32")
+    if device.cores and ceiling is not None:
+        kinds = (
+            f"{c.count} x {c.flop_per_clock:g} x {c.boost_clock_hz / 1e9:g} GHz"
+            for c in device.cores
+        )
+        yield Formula(
+            ceiling=ceiling,
+            computed_flop_per_s=at_highest(device.cores),
+            text=" + ".join(kinds),
+        )
 
 
 def _check_formulas(device: Device) -> Iterator[Misfit]:
@@ -263,6 +279,8 @@ def numbers(device: Device) -> Iterator[tuple[str, Source | None]]:
         yield link.name, link.source
     for fact in device.facts:
         yield fact.name, fact.source
+    for cores in device.cores:
+        yield f"{cores.name} cores", cores.source
     yield from _powers(device)
 
 

@@ -1,14 +1,16 @@
 """Fits what PyTorch and ONNX Runtime attain of a processor's roofs; prints held-out errors.
 
-    python scripts/fit_cpu.py [--write]
+    python scripts/fit_cpu.py [--write] [--only RUNTIME ...]
 
 Rows of PyTorch are those of benchmarks/results/cpu_end_to_end.md (benchmarks/data/cpu/quiet.csv):
 one and two cores, fp32 and bf16 with AMX. Those of ONNX Runtime (busy.csv, by
 benchmarks/cpu_rows.py) are the least of one core's own clock beside other processes. Those of
 torch.compile are what timm publishes for two processors of 14 cores (benchmarks/data/timm/cpu.csv),
-one image in fp32; models are left out in folds. Boards with Cortex-A cores have classes of their
-own, from published runs on Raspberry Pis (benchmarks/data/cpu/boards.csv). A share of the
-peak of vector units, one of AMX, one of the bandwidth and the start of an op are fitted for each
+one image in fp32; models are left out in folds. Eager PyTorch and ONNX Runtime on processors of
+laptops and desktops are what Ultralytics publishes (benchmarks/data/cpu/desktops.csv), and boards
+with Cortex-A cores have classes of their own, from published runs on Raspberry Pis (boards.csv).
+Peaks count at the clock that all cores hold (`gambrel.device.cores`). A share of the peak of
+vector units, one of AMX, one of the bandwidth and the start of an op are fitted for each
 runtime; errors are those of each model left out. The range is wider than that of two cores: with
 many of them the shares fall, and how far was not measured. ``--write`` replaces their shares in
 src/gambrel/analysis/calibration/constants.json.
@@ -16,8 +18,8 @@ src/gambrel/analysis/calibration/constants.json.
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -56,13 +58,10 @@ DESKTOP = ("core-i", "core-ultra", "ryzen-5", "ryzen-7", "ryzen-9")
 #: How much further the range reaches on others of them. Each of the two was forecast with the
 #: constants of the other with an error of 18 %.
 OTHER_DESKTOP = 1.2
-#: What an op of ONNX Runtime starts in on many cores: between 1 µs, measured on one, and the 29 µs
-#: of compiled PyTorch on fourteen. Assumed.
-STARTS_BETWEEN_S = 5e-6
 #: Of classes and runtimes without rows of their own nothing was shown.
 BORROWED: dict[str, object] = {"rows": 0, "error": None}
-#: Eager mode calls the same libraries with the same threads; its other kernels were not measured.
-EAGER = 1.5
+#: How much further the range reaches where a single such processor was measured. Assumed.
+ONE_DESKTOP = 1.5
 WHY = {
     "pytorch": "shares of the roofs that eager PyTorch attains on one and two cores of a Xeon",
     "onnxruntime": "shares of the roofs that ONNX Runtime attains on one core of a Xeon that other "
@@ -71,10 +70,12 @@ WHY = {
     "cores, an i9-10940X and an i7-12700H",
 }
 #: The same of runtimes on boards, whose cores are those of phones.
-BOARDS = {
+PUBLISHED = {
     "pytorch": "shares of the roofs that eager PyTorch attains",
     "onnxruntime": "shares of the roofs that ONNX Runtime attains",
     "litert": "shares of the roofs that XNNPACK attains",
+    "openvino": "shares of the roofs that OpenVINO attains, in half precision where the core has "
+    "it",
 }
 #: How much further the range reaches on boards with other cores of that kind, where one was
 #: measured. Assumed.
@@ -83,6 +84,10 @@ OTHER_BOARD = 1.5
 FEW_MODELS = 5
 #: Larger errors are of low confidence.
 MEDIUM = 0.15
+ULTRALYTICS = (
+    "ultralytics/ultralytics, docs/en/integrations/openvino.md (figures only); see "
+    "benchmarks/data/cpu, 2026-11-28"
+)
 BOARD_SOURCES = {
     "litert": "google/XNNPACK, README.md (figures only), February 2022",
     "": "ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, and "
@@ -110,24 +115,42 @@ class Row:
 
 def main() -> None:
     """Fits, prints, writes."""
-    found, published = rows(), boards()
-    fitted = [
-        entry for name in BOARDS for entry in _boards([r for r in published if r.runtime == name])
-    ]
-    fitted += [
-        entry for name in WHY for entry in _fit(name, [r for r in found if r.runtime == name])
-    ]
-    if "--write" in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[*PUBLISHED, "torch-compile"])
+    options = parser.parse_args()
+    fitted: list[dict[str, object]] = []
+    for name in options.only:
+        fitted += _all_of(name)
+    if options.write:
         content = constants_file.read()
-        own = {(s["runtime"], tuple(s["match"])) for s in fitted}
+        own = {(s["runtime"], tuple(s["match"])) for s in fitted}  # type: ignore[arg-type]
         kept = [s for s in content["shares"] if (s["runtime"], tuple(s["match"])) not in own]
         # The first that matches a device counts.
         content["shares"] = kept + sorted(fitted, key=lambda s: s["match"] == ["cpu"])
         constants_file.write(content)
 
 
+def _all_of(name: str) -> list[dict[str, object]]:
+    """What is stored of a runtime, of desktops and boards before processors in general."""
+    bought = [r for r in desktops() if r.runtime == name]
+    published = [r for r in boards() if r.runtime == name]
+    fitted = [_desktop(bought)] if bought else []
+    fitted += _boards(published) if published else []
+    return fitted + (_fit(name, rows(name)) if name in WHY else [])
+
+
 def boards() -> list[Row]:
     """Published runs on boards."""
+    return _published("boards.csv")
+
+
+def desktops() -> list[Row]:
+    """Published runs on processors of laptops and desktops."""
+    return _published("desktops.csv")
+
+
+def _published(name: str) -> list[Row]:
     return [
         Row(
             runtime=r["runtime"],
@@ -137,7 +160,7 @@ def boards() -> list[Row]:
             seconds=float(r["ms"]) * 1e-3,
             bench=_zoo(r["model"]),
         )
-        for r in _read("boards.csv")
+        for r in _read(name)
     ]
 
 
@@ -149,16 +172,13 @@ def _zoo(model: str) -> Workbench:
     return Workbench(workload, workload.resolve_symbols({}), Settings().conventions)
 
 
-def rows() -> list[Row]:
-    """Those of all files."""
-    measured = _read("quiet.csv") + _read("busy.csv")
-    found = [
-        _row(r)
-        for r in measured
-        if r["runtime"] == ("pytorch" if "threads" in r else "onnxruntime")
-    ]
-    with TIMM.open(newline="") as stream:
-        return found + [_network(r) for r in csv.DictReader(stream)]
+def rows(name: str) -> list[Row]:
+    """Those of a runtime in all other files."""
+    if name == "torch-compile":
+        with TIMM.open(newline="") as stream:
+            return [_network(r) for r in csv.DictReader(stream)]
+    measured = _read("quiet.csv" if name == "pytorch" else "busy.csv")
+    return [_row(r, name) for r in measured]
 
 
 def _read(name: str) -> list[dict[str, str]]:
@@ -166,11 +186,11 @@ def _read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def _row(r: dict[str, str]) -> Row:
+def _row(r: dict[str, str], name: str) -> Row:
     workload = load(r["model"], phase="prefill" if r["model"] == "gpt2" else None)
     sizes = {"batch": int(r["batch"])} | ({"seq": int(r["seq"])} if r["seq"] else {})
     return Row(
-        runtime=r["runtime"],
+        runtime=name,
         model=r["model"],
         precision=r.get("precision", "fp32"),
         device=cores(int(r.get("threads", 1))),
@@ -213,7 +233,8 @@ def cores(count: int) -> Device:
         replace(vector, flop_per_s=VECTOR * count),
         replace(matrix, flop_per_s=AMX * count),
     )
-    return replace(like, id="cores", ceilings=ceilings, memory=(memory, *like.memory[1:]))
+    # Measured peaks are those at the clock that was held.
+    return replace(like, id="cores", ceilings=ceilings, facts=(), memory=(memory, *like.memory[1:]))
 
 
 def predicted(found: Sequence[Row], c: Floats) -> Floats:
@@ -274,7 +295,7 @@ def _fitted(found: Sequence[Row]) -> tuple[dict[str, float], Floats]:
             f"  {row.model:18} {row.precision} {row.seconds * 1e3:8.2f} ms, / predicted {ratio:.2f}"
         )
     values = dict(zip(NAMES, (float(f"{v:.4g}") for v in c), strict=True))
-    if all(r.precision == "fp32" for r in found):
+    if all(r.precision != "bf16" for r in found):
         values["matrix"] = 0.0  # AMX was not measured
     return values, ratios
 
@@ -324,8 +345,30 @@ def _board(found: Sequence[Row], values: dict[str, float], ratios: Floats) -> di
         "low": round(float(min(low, 0.9)) / 1.1, 3), "high": round(float(max(high, 1.1)) * 1.1, 3),
         "confidence": "medium" if enough else "low",
         "rows": len(found), "error": round(error, 3),
-        "why": f"{BOARDS[name]} on a {' and a '.join(sorted(devices.values()))}",
+        "why": f"{PUBLISHED[name]} on a {' and a '.join(sorted(devices.values()))}",
         "source": BOARD_SOURCES.get(name) or BOARD_SOURCES[""],
+    }  # fmt: skip
+
+
+def _desktop(found: Sequence[Row]) -> dict[str, object]:
+    """Of laptops and desktops: from all that were measured, each left out in turn."""
+    values, ratios = _fitted(found)
+    names = sorted({r.device.name for r in found})
+    further = ONE_DESKTOP
+    if len(names) > 1:
+        away = board_left_out(found)
+        print(f"  devices left out: {np.abs(1 / away - 1).mean():.1%}")
+        ratios, further = np.concatenate([ratios, away]), OTHER_DESKTOP
+    low, high = np.quantile(ratios, [0.05, 0.95])
+    return {
+        "runtime": found[0].runtime, "match": list(DESKTOP), **values,
+        "compute_stored": values["compute"], "unpack": guess(found[0].runtime, "cpu").unpack,
+        "low": round(float(min(low, 0.9)) / further, 3),
+        "high": round(float(max(high, 1.1)) * further, 3),
+        "confidence": "low", "rows": len(found),
+        "error": round(float(np.abs(1 / ratios - 1).mean()), 3),
+        "why": f"{PUBLISHED[found[0].runtime]} on {' and '.join(names)}",
+        "source": ULTRALYTICS,
     }  # fmt: skip
 
 
@@ -344,25 +387,7 @@ def _fit(name: str, found: Sequence[Row]) -> list[dict[str, object]]:
             "confidence": "medium", "rows": len(found), "error": round(float(errors.mean()), 3),
             "why": WHY[name], "source": TIMM_SOURCE,
         }  # fmt: skip
-        eager = desktop | {
-            "runtime": "pytorch",
-            "low": round(float(low) / OTHER_DESKTOP / EAGER, 3),
-            "high": round(float(high) * OTHER_DESKTOP * EAGER, 3),
-            "confidence": "low",
-            **BORROWED,
-            "why": f"{WHY[name]}; eager mode calls the same libraries",
-        }
-        other = desktop | {
-            "runtime": "onnxruntime",
-            "start_s": STARTS_BETWEEN_S,
-            "low": round(float(low) / OTHER_DESKTOP / EAGER, 3),
-            "high": round(float(high) * OTHER_DESKTOP * EAGER, 3),
-            "confidence": "low",
-            **BORROWED,
-            "why": f"{WHY[name]}; ONNX Runtime was measured on one core only, and the start of an "
-            "op on several is assumed",
-        }
-        first = [desktop, eager, other]
+        first = [desktop]
     own: dict[str, object] = {
         "runtime": name,
         "match": ["xeon", "epyc"],

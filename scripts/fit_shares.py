@@ -1,6 +1,6 @@
 """Refits the shares of roofs that whole runs attain (`analysis/estimate/shares.py`).
 
-    python scripts/fit_shares.py [--write]
+    python scripts/fit_shares.py [--write] [PATTERN ...]
 
 Rows are those of tests/data/published/llama_cpp.csv and, for processors that are not in the
 catalog, `MACHINES`. Constants are fitted to the logarithm of measured over predicted. The error is
@@ -285,10 +285,17 @@ class Run:
 
 
 def main() -> None:
-    fitted = [_fit(one) for one in CLASSES]
+    """Fits, prints, writes; of the classes that are named on the command line, else of all."""
+    named = [word for word in sys.argv[1:] if word != "--write"]
+    fitted = [_fit(one) for one in CLASSES if not named or set(named) & set(one.match)]
     if "--write" in sys.argv:
         constants = constants_file.read()
-        others = [s for s in constants["shares"] if s["runtime"] != "llama-cpp"]
+        own = {tuple(s["match"]) for s in fitted}  # type: ignore[arg-type]
+        others = [
+            s
+            for s in constants["shares"]
+            if s["runtime"] != "llama-cpp" or tuple(s["match"]) not in own
+        ]
         constants["shares"] = fitted + others
         constants_file.write(constants)
 

@@ -1,6 +1,6 @@
-"""Runs that Intel measured under OpenVINO on its processors and GPUs, as it publishes them.
+"""Runs under OpenVINO on processors and GPUs, as Intel and Ultralytics publish them.
 
-    benchmarks/data/openvino/rows.csv
+    benchmarks/data/openvino/rows.csv, earlier.csv and ultralytics.csv
 
 Throughput is that of many requests at once: any batch, so the best of several counts. Latency is
 that of one request. A Xeon's throughput is that of two sockets; one request runs on one.
@@ -15,8 +15,12 @@ from pathlib import Path
 from mlperf_rows import SOCKETS, Row
 
 TABLE = Path(__file__).parents[1] / "benchmarks/data/openvino/rows.csv"
-#: What stands for the release in `Row.version`.
-INTEL = "OpenVINO 2024.3"
+#: File → what stands for the release in `Row.version`.
+TABLES = {
+    TABLE: "OpenVINO 2024.3",
+    TABLE.with_name("earlier.csv"): "OpenVINO 2024.1",
+    TABLE.with_name("ultralytics.csv"): "Ultralytics",
+}
 SIZES = {"bert-base": (("seq", 128),), "bert-large": (("seq", 384),)}
 #: Batches that throughput is asked at. A GPU's are its requests at once: in the tables of release
 #: 2024.1 throughput times latency is 16 on cards and 4 on integrated GPUs.
@@ -24,15 +28,20 @@ BATCHES = (16, 64)
 _REQUESTS = {"arc-a": (16,), "flex": (16,), "iris": (4,), "arc-1": (4,), "intel-npu": (4,)}
 #: Xeons of one socket.
 SINGLE = ("xeon-e-", "xeon-w-")
+#: Models of which several sizes were measured: they are left out together.
+FAMILIES = ("bert", "yolo11", "yolo26")
 
 
-def rows(table: Path = TABLE) -> list[Row]:
-    """All of the table."""
-    with table.open(newline="") as file:
-        return [row for r in csv.DictReader(file) for row in _rows(r)]
+def rows() -> list[Row]:
+    """All of the tables."""
+    found = []
+    for table, version in TABLES.items():
+        with table.open(newline="") as file:
+            found += [row for r in csv.DictReader(file) for row in _rows(r, version)]
+    return found
 
 
-def _rows(r: dict[str, str]) -> Iterator[Row]:
+def _rows(r: dict[str, str], version: str) -> Iterator[Row]:
     device = r["device"]
     sockets = SOCKETS if device.startswith("xeon") and not device.startswith(SINGLE) else 1
     for name, text in r.items():
@@ -46,10 +55,10 @@ def _rows(r: dict[str, str]) -> Iterator[Row]:
             runtime="openvino",
             precision=precision,
             scenario="Offline" if offline else "SingleStream",
-            version=INTEL,
+            version=version,
             seconds=sockets / float(text) if offline else float(text) * 1e-3,
             rows=1,
-            group=r["model"].partition("-")[0] if r["model"].startswith("bert") else r["model"],
+            group=next((f for f in FAMILIES if r["model"].startswith(f)), r["model"]),
             batches=_requests(device) if offline else (1,),
             sizes=SIZES.get(r["model"], ()),
         )

@@ -26,27 +26,36 @@ BOARDS = {
     "pytorch": "eager PyTorch, Raspberry Pi 4 and 5",
     "onnxruntime": "ONNX Runtime, Raspberry Pi 4 and 5",
     "litert": "LiteRT (XNNPACK), Raspberry Pi 4",
+    "openvino": "OpenVINO, Raspberry Pi 5",
+}
+DESKTOPS = {
+    "pytorch": "eager PyTorch, laptops and desktops",
+    "onnxruntime": "ONNX Runtime, an i9-12900KS",
 }
 
 
 def score(_: Path) -> Iterable[Score]:
     """By runtime."""
-    found = fit_cpu.rows()
     for name, words in NAMES.items():
         how = "6 folds by model" if name == "torch-compile" else "leave one model out"
-        yield _score(words, [[r for r in found if r.runtime == name]], how)
-    published = fit_cpu.boards()
+        yield _score(words, [fit_cpu.rows(name)], how)
+    bought, published = fit_cpu.desktops(), fit_cpu.boards()
+    for name, words in DESKTOPS.items():
+        own = [r for r in bought if r.runtime == name]
+        yield _score(words, [own], "leave one model out")
+        yield from _by_device(words, own, "core-i")
     for name, words in BOARDS.items():
         own = [r for r in published if r.runtime == name]
-        boards = fit_cpu.by_board(own)
-        yield _score(words, boards, "leave one model out")
-        if len(boards) > 1:
-            every = [row for rows in boards for row in rows]
-            yield Score(
-                what=words,
-                runs=_runs(every, fit_cpu.board_left_out(own), "cortex-a"),
-                held_out="leave one device out",
-            )
+        yield _score(words, fit_cpu.by_board(own), "leave one model out")
+        yield from _by_device(words, own, "cortex-a")
+
+
+def _by_device(words: str, own: Sequence[fit_cpu.Row], match: str) -> Iterable[Score]:
+    devices = fit_cpu.by_board(own)
+    if len(devices) > 1:
+        every = [row for rows in devices for row in rows]
+        ratios = fit_cpu.board_left_out(own)
+        yield Score(what=words, runs=_runs(every, ratios, match), held_out="leave one device out")
 
 
 def _score(words: str, parts: Iterable[Sequence[fit_cpu.Row]], how: str) -> Score:

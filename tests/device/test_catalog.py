@@ -50,8 +50,8 @@ PEAKS = [
     ("mi300x", "matrix", "fp16", 1307.4e12, 2614.9e12),
     ("mi300x", "vector", "fp32", 163.4e12, None),
     ("gaudi-3", "matrix", "bf16", 1835e12, None),
-    ("xeon-8480+", "matrix", "bf16", 114.688e12, None),  # 56 cores x 1024 x 2.0 GHz
-    ("epyc-9654", "vector", "fp32", 7.3728e12, None),  # 96 cores x 32 x 2.4 GHz
+    ("xeon-8480+", "matrix", "bf16", 172.032e12, None),  # 56 cores x 1024 x 3.0 GHz
+    ("epyc-9654", "vector", "fp32", 1.13664e13, None),  # 96 cores x 32 x 3.7 GHz
     ("tpu-v4", "matrix", "bf16", 275e12, None),
     ("tpu-v5e", "matrix", "bf16", 197e12, None),
     ("tpu-v5e", "matrix", "int8", 393e12, None),

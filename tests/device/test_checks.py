@@ -43,9 +43,19 @@ def test_the_vector_peaks_of_hopper_belong_to_the_higher_clock():
     assert computed["matrix", "fp64"] == pytest.approx(66.9e12, rel=1e-3)  # 132 x 256 x 1.98e9
 
 
-def test_the_peaks_of_a_cpu_belong_to_its_base_clock():
-    (fp32,) = [f for f in formulas(load("epyc-9654")) if f.ceiling.dtype == "fp32"]
-    assert fp32.computed_flop_per_s == pytest.approx(7.3728e12)  # 96 x 32 x 2.4e9
+@pytest.mark.parametrize(
+    ("name", "flop_per_s"),
+    [
+        ("epyc-9654", 96 * 32 * 3.7e9),  # of a single core
+        ("xeon-8480+", 56 * 64 * 3.0e9),  # of all cores at once
+        ("core-i9-13900k", 8 * 32 * 5.8e9 + 16 * 16 * 4.3e9),  # of both kinds
+    ],
+)
+def test_the_peaks_of_a_cpu_belong_to_its_highest_clock(name, flop_per_s):
+    device = load(name)
+    (fp32,) = [f for f in formulas(device) if f.ceiling.dtype == "fp32"]
+    assert fp32.computed_flop_per_s == pytest.approx(flop_per_s)
+    assert fp32.ceiling.flop_per_s == pytest.approx(flop_per_s)
 
 
 def test_a_bandwidth_in_the_wrong_unit_shows_in_the_ridge():

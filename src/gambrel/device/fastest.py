@@ -155,7 +155,7 @@ def _merged(device: Device, published: Device | None) -> tuple[Ceiling, ...]:
     """Every ceiling of the device, second readings and demonstrated ones included."""
     found: list[Ceiling] = []
     for d in filter(None, (published, device)):
-        found += [_at_boost(d, c) for c in d.ceilings]
+        found += [_at_most(d, c) for c in d.ceilings]
         found += d.demonstrated
         found += [c for ceiling in d.ceilings if (c := _second_reading(d, ceiling)) is not None]
     return tuple(found)
@@ -166,25 +166,27 @@ def above_rated(device: Device) -> float:
     return _ABOVE_RATED if device.category in _CARDS else 1.0
 
 
-def _at_boost(device: Device, ceiling: Ceiling) -> Ceiling:
-    """The peak at the highest clock, where it is printed at the base or a rated one."""
-    base, boost = device.fact("base_clock"), device.fact("boost_clock")
+def _at_most(device: Device, ceiling: Ceiling) -> Ceiling:
+    """The peak at the highest clock that cards run at, where it is printed at a rated one."""
     above, sparse = above_rated(device), ceiling.sparse_flop_per_s
-    if above != 1 and ceiling.kind not in _REACHED:
-        return replace(
-            ceiling,
-            flop_per_s=ceiling.flop_per_s * above,
-            sparse_flop_per_s=sparse and sparse * above,
-            kind=ceiling.kind if device.vendor == "NVIDIA" else CeilingKind.DEMONSTRATED,
-        )
-    if device.category != "cpu" or base is None or ceiling.kind in _REACHED:
+    if above == 1 or ceiling.kind in _REACHED:
+        return _of_no_boost(device, ceiling)
+    return replace(
+        ceiling,
+        flop_per_s=ceiling.flop_per_s * above,
+        sparse_flop_per_s=sparse and sparse * above,
+        kind=ceiling.kind if device.vendor == "NVIDIA" else CeilingKind.DEMONSTRATED,
+    )
+
+
+def _of_no_boost(device: Device, ceiling: Ceiling) -> Ceiling:
+    """A processor's peak at its base clock proves nothing: where no boost clock is published."""
+    base, boost = device.fact("base_clock"), device.fact("boost_clock")
+    if device.category != "cpu" or base is None or boost is not None or ceiling.kind in _REACHED:
         return ceiling
-    if boost is None:
-        return replace(
-            ceiling, kind=CeilingKind.DEMONSTRATED, note="at the base clock; no boost is known"
-        )
-    scale = boost.value / base.value
-    return replace(ceiling, flop_per_s=ceiling.flop_per_s * scale)
+    return replace(
+        ceiling, kind=CeilingKind.DEMONSTRATED, note="at the base clock; no boost is known"
+    )
 
 
 def _second_reading(device: Device, ceiling: Ceiling) -> Ceiling | None:

@@ -17,6 +17,7 @@ from gambrel.device.model import (
     SCHEMA_VERSION,
     Ceiling,
     CeilingKind,
+    Cores,
     Device,
     Fact,
     Link,
@@ -60,6 +61,7 @@ _RECORDS: Final[dict[str, type[msgspec.Struct]]] = {
     "memory": MemoryLevel,
     "links": Link,
     "facts": Fact,
+    "cores": Cores,
     "modes": PowerMode,
 }
 _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
@@ -68,8 +70,10 @@ _REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name", "byte_per_s"),
     "facts": ("name", "value", "unit"),
+    "cores": ("name", "count", "flop_per_clock", "base_clock_hz", "boost_clock_hz"),
     "modes": ("name", "tdp_w", "boost_clock_hz"),
 }
+_CLOCKS: Final = ("base_clock_hz", "boost_clock_hz", "dla_clock_hz")
 #: Fields that hold a source, by table, and the numbers that each belongs to.
 _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ceilings": {"source": ("flop_per_s",), "sparse_source": ("sparse_flop_per_s",)},
@@ -80,6 +84,7 @@ _SOURCE_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "links": {"source": ("byte_per_s",)},
     "facts": {"source": ("value",)},
+    "cores": {"source": ("count",)},
     "modes": {"source": ("tdp_w",)},
 }
 _CEILING: Final[dict[str, tuple[str, ...]]] = {
@@ -102,6 +107,7 @@ _IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("name",),
     "links": ("name",),
     "facts": ("name",),
+    "cores": ("name",),
     "modes": ("name",),
 }
 _KIND_OF: Final[dict[str, CeilingKind]] = {
@@ -252,10 +258,10 @@ def _quantities(row: Table, where: str) -> None:
     for field in ("capacity_bytes", "instance_bytes"):
         if field in row:
             row[field] = round(row[field])
-    for field in ("per_unit", "byte_per_clock", "num_units"):
+    for field in ("per_unit", "byte_per_clock", "num_units", "count"):
         if field in row:
             row[field] = _count(row[field], f"{where}: {field}")
-    for field in ("value", "boost_clock_hz", "dla_clock_hz"):
+    for field in ("value", "flop_per_clock", *_CLOCKS):
         if field in row:
             row[field] = _number(row[field], "", f"{where}: {field}")
 

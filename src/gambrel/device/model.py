@@ -143,6 +143,28 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
 
 
+class Cores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kind of the cores of a hybrid processor.
+
+    Attributes:
+        name: As its makers call it, e.g. ``"P"``, ``"E"``.
+        count: How many there are.
+        flop_per_clock: Of one core, in fp32.
+        base_clock_hz: At which they run within the processor's base power.
+        boost_clock_hz: The highest.
+        source: Where the figures come from.
+        note: Caveats.
+    """
+
+    name: str
+    count: int
+    flop_per_clock: float
+    base_clock_hz: float
+    boost_clock_hz: float
+    source: Source
+    note: str = ""
+
+
 class PowerMode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A setting that caps clocks and units so that a device stays within a power budget.
 
@@ -192,6 +214,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         typical_power_source: Its source.
         idle_power_w: The least that was measured while it was ready to work, W.
         idle_power_source: Its source.
+        cores: Kinds of cores of a hybrid processor, the fastest first; empty where all are alike.
         modes: Settings with a lower power budget; `gambrel.device.modes` makes devices of them.
         facts: Clocks, unit counts, rates per clock, second readings.
         aliases: Other names by which people and drivers call it.
@@ -215,6 +238,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     typical_power_source: Source | None = None
     idle_power_w: float | None = None
     idle_power_source: Source | None = None
+    cores: tuple[Cores, ...] = ()
     modes: tuple[PowerMode, ...] = ()
     facts: tuple[Fact, ...] = ()
     aliases: tuple[str, ...] = ()

@@ -7,8 +7,11 @@ of whole models, so that the range is that of a run and the time of a kernel in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.estimate.constants import Calibration
@@ -17,6 +20,7 @@ from gambrel.analysis.estimate.engine_forms import (
     EngineMachine,
     KernelTimes,
     kernel_times,
+    over_clocks,
     overlapped,
     running,
     whole_run,
@@ -25,6 +29,7 @@ from gambrel.analysis.estimate.engine_work import EngineTable
 from gambrel.analysis.estimate.kinship import own_forms
 from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.device.cores import at_highest, held, highest_clock, kinds, load
 from gambrel.device.model import Device, Fact
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.ops.base import Size, real, where
@@ -69,6 +74,10 @@ class EngineEstimator:
         self.beside = beside
         machine, self._assumed = machine_of(device, constants)
         self._machine = running(constants.constants, machine)
+        turbo = device.fact("turbo_power")
+        self._clocks = over_clocks(
+            constants.constants, self._machine, turbo.value if turbo else 0.0
+        )
         self._peaks: dict[str, float] = {}
 
     def describes(self, table: CostTable) -> bool:
@@ -210,6 +219,7 @@ class EngineEstimator:
         if not known:
             low, high = low * _OTHER_FORMAT[0], high * _OTHER_FORMAT[1]
             reason += f"; none in {work.formats[0]}"
+        low, high = widened((low, high), self._clocks)
         beside = self._beside(table)
         if beside > 1:
             low /= beside
@@ -235,6 +245,12 @@ class EngineEstimator:
             if images and (found := self._device.ceiling("dla", dtype))
         ]
         return 1 + max(shares, default=0.0)
+
+
+def widened(ends: tuple[float, float], by: tuple[float, float]) -> tuple[float, float]:
+    """A range that holds what differs for another reason besides: the two are independent."""
+    low, high = (math.hypot(math.log(a), math.log(b)) for a, b in zip(ends, by, strict=True))
+    return math.exp(-low), math.exp(high)
 
 
 def _side_by_side(machines: Sequence[EngineMachine]) -> EngineMachine:
@@ -325,8 +341,8 @@ def _units(fact: Fact | None) -> float:
 def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple[str, ...]]:
     """What the formulas need, and the names of what had to be assumed."""
     processor = device.category == "cpu"
-    units, boost = device.fact("num_units"), device.fact("boost_clock")
-    clock = device.fact("base_clock") if processor else boost
+    units = device.fact("num_units")
+    clock = highest_clock(device) if processor else device.fact("boost_clock")
     memory, vector = main_memory(device), resolve(device, "vector", "fp32")
     assert memory is not None
     assert memory.byte_per_s is not None
@@ -337,10 +353,10 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
     cache = next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0)
     flop_j = c.flop_energy_of(device.architecture)
     stacked = "HBM" in (memory.technology or "")
-    fast = device.fact("fast_cores_share")
     missing = [n for n, f in (("number of units", units), ("clock", clock)) if not f]
+    count = _units(units) or max(1.0, lanes / hz / c.lanes_per_unit)
     machine = EngineMachine(
-        units=_units(units) or max(1.0, lanes / hz / c.lanes_per_unit),
+        units=count,
         clock_hz=hz,
         byte_per_s=memory.byte_per_s,
         cache_bytes=float(cache or 0),
@@ -348,8 +364,25 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
         tdp_w=where(flop_j > 0, device.tdp_w or 0.0, 0.0),
         flop_j=flop_j,
         byte_j=_STACKED_J if stacked else _PLAIN_J,
-        turbo=max(1.0, boost.value / hz) if processor and boost else _ANY_TURBO,
-        loaded_w=2 * lanes * (hz / 1e9) ** 2 if processor else 0.0,
-        fast_share=fast.value if fast else 1.0,
+        fast_units=count,
     )
-    return machine, tuple(missing)
+    return _with_cores(machine, device) if processor else machine, tuple(missing)
+
+
+def _with_cores(machine: EngineMachine, device: Device) -> EngineMachine:
+    """A processor's clocks, its power, and the fast cores of a hybrid one."""
+    cores = kinds(device)
+    if not cores:
+        ghz = machine.clock_hz / 1e9
+        return msgspec.structs.replace(machine, loaded_w=2 * machine.lanes_per_s * ghz**2)
+    fast, known = cores[:1], device.fact("boost_clock") is not None
+    return msgspec.structs.replace(
+        machine,
+        turbo=1.0 if known else _ANY_TURBO,
+        loaded_w=load(cores),
+        halfway=held(cores) / at_highest(cores),
+        fast_units=fast[0].count,
+        fast_share=at_highest(fast) / at_highest(cores),
+        fast_loaded_w=load(fast),
+        fast_halfway=held(fast) / at_highest(fast),
+    )

@@ -62,10 +62,16 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
         tdp_w: 0 where unknown.
         flop_j: Energy per FLOP in int8; of a processor, per FLOP of its lanes at 1 GHz.
         byte_j: Energy per byte of the memory.
-        turbo: By how much a processor's clock may exceed ``clock_hz``, its base clock.
-        loaded_w: Of a processor, power of all lanes at that clock for an energy of 1 J; else 0.
-        fast_share: Part of a processor's lanes in its fast cores, which alone serve one request.
+        turbo: By how much a processor's clock may exceed ``clock_hz``: 1 but where its boost
+            clock is not published.
+        loaded_w: Power of all of its lanes at that clock for an energy of 1 J a FLOP; else 0.
+        halfway: What is left of its peak halfway between its base and its highest clocks.
+        fast_units: Its fast cores, which alone serve one request.
+        fast_share: Part of its lanes in these.
+        fast_loaded_w: As ``loaded_w``, of these.
+        fast_halfway: As ``halfway``, of these.
         scale: Clock over the one that the peaks belong to; see `running`.
+        fast_scale: The same where the fast cores run alone.
     """
 
     units: Size
@@ -78,8 +84,13 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
     byte_j: Size
     turbo: Size = 1.0
     loaded_w: Size = 0.0
+    halfway: Size = 1.0
+    fast_units: Size = 1.0
     fast_share: Size = 1.0
+    fast_loaded_w: Size = 0.0
+    fast_halfway: Size = 1.0
     scale: Size = 1.0
+    fast_scale: Size = 1.0
 
 
 class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,20 +106,57 @@ class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
 def running(c: Mapping[str, float], m: EngineMachine) -> EngineMachine:
     """A device at the clock that it holds.
 
-    A processor's clock is the one at which all of its lanes draw its power: voltage follows the
-    clock, so that power grows with its cube. It ends at a share of the single-core boost clock;
-    where the power of its process was not measured it is the base clock.
+    A processor's clock is the one at which the lanes that are busy draw its power: voltage follows
+    the clock, so that power grows with its cube. It ends at a share of the highest clock. Where the
+    power of its process was not measured it is halfway between the base clock and the highest.
     """
-    limited = (m.loaded_w > 0) & (m.tdp_w > 0) & (m.flop_j > 0)
-    most = maximum(c.get("turbo", 1.0) * m.turbo, 1.0)
-    drawn = maximum(m.loaded_w * m.flop_j, 1e-9)
-    scale = where(limited, minimum(most, cube_root(m.tdp_w / drawn)), 1.0)
+    scale = _held(c, m, m.loaded_w, m.halfway)
     return msgspec.structs.replace(
         m,
         clock_hz=m.clock_hz * scale,
         lanes_per_s=m.lanes_per_s * scale,
         tdp_w=where(m.loaded_w > 0, 0.0, m.tdp_w),
         scale=scale,
+        fast_scale=where(m.fast_share < 1, _held(c, m, m.fast_loaded_w, m.fast_halfway), scale),
+    )
+
+
+def _held(c: Mapping[str, float], m: EngineMachine, loaded_w: Size, halfway: Size) -> Size:
+    limited = (loaded_w > 0) & (m.tdp_w > 0) & (m.flop_j > 0)
+    drawn = maximum(loaded_w * m.flop_j, 1e-9)
+    powered = minimum(c.get("turbo", 1.0) * m.turbo, cube_root(m.tdp_w / drawn))
+    return where(limited, powered, halfway)
+
+
+def over_clocks(c: Mapping[str, float], m: EngineMachine, turbo_w: float) -> tuple[float, float]:
+    """How much shorter and longer a run takes at the other clocks that a processor may hold.
+
+    Within its turbo power, which it draws for a while, it is faster than within its rated one.
+    Where the power of its process was not measured it may hold any clock from its base clock on.
+
+    Args:
+        c: Constants.
+        m: The device, at the clock that it holds.
+        turbo_w: 0 where it is not published.
+    """
+    if m.loaded_w * m.flop_j * turbo_w:
+        held = _held(c, msgspec.structs.replace(m, tdp_w=turbo_w), m.loaded_w, m.halfway)
+        return float(min(1.0, m.scale / held)), 1.0
+    if m.loaded_w and not m.flop_j:
+        return float(m.scale), float(1 / m.scale)
+    return 1.0, 1.0
+
+
+def _of_one(m: EngineMachine, images: Size) -> EngineMachine:
+    """The machine that serves so many requests: one alone runs on the fast cores."""
+    alone = (images <= 1) & (m.fast_share < 1)
+    faster = where(alone, m.fast_scale / m.scale, 1.0)
+    return msgspec.structs.replace(
+        m,
+        units=where(alone, m.fast_units, m.units),
+        clock_hz=m.clock_hz * faster,
+        lanes_per_s=m.lanes_per_s * where(alone, m.fast_share, 1.0) * faster,
+        scale=m.scale * where(alone, m.fast_share, 1.0) * faster,
     )
 
 
@@ -124,15 +172,13 @@ def kernel_times(
         peak: FLOP/s of each kernel's format; 1 for those without products.
         energy: Energy of a FLOP in each kernel's format, relative to int8.
     """
+    m = _of_one(m, w["images"])
     elements = w["elements"] + c["apart"] * w["functions"]
     inner = w["inner_bytes"] + c["apart"] * w["function_bytes"]
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
-    slow = c.get("fast", 1.0) * (1 - m.fast_share)
-    share = where(w["images"] > 1, 1.0, 1 - slow)
     scores = where(w["attention"] > 0, w["rows"] * w["depth"] * w["copies"], 0.0)
     vector = vector + c.get("softmax", 0.0) * scores
     compute = _tiled(c, m, w, peak * m.scale) + roofline.seconds(vector, m.lanes_per_s)
-    compute = compute / share
     left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)

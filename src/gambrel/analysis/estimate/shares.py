@@ -9,8 +9,9 @@ its slowest part decides:
 Where a matrix engine stands beside the vector units (AMX), it has a share of its own, and so may
 attention, which finds less to do side by side in a cache than a product does in its weights;
 collectives may start in another time. The peak of a matrix engine is that of its fastest sums:
-libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. A run
-may cost a fixed time besides.
+libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. The
+peak of a processor is that at the clock which all of its cores hold. A run may cost a fixed time
+besides.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -32,6 +33,7 @@ from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.estimate.language_constants import LanguageBasis
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
+from gambrel.device.cores import held_share
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
 from gambrel.ops.base import Engine, Size, ceil_div, holds, minimum
@@ -246,13 +248,15 @@ def counted(stored: Size | None) -> tuple[Engine, ...]:
 def lanes_of(roofs: Roofs, per_byte: float | None) -> float | None:
     """FLOP/s of the vector units: the device's own, else what its class has per byte/s."""
     own = roofs.vector_peak("fp32")
-    return own if own or not per_byte else per_byte * (roofs.memory_byte_per_s or 0.0)
+    if own:
+        return own * held_share(roofs.device)
+    return per_byte * (roofs.memory_byte_per_s or 0.0) if per_byte else own
 
 
 def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float) -> float:
-    """FLOP/s of an engine whatever format its sums have, at least its roof."""
+    """FLOP/s of an engine whatever format its sums have; of a processor at the clock it holds."""
     narrow = roofs.device.ceiling(engine.value, dtype, "fp16") if engine is Engine.MATRIX else None
-    return max(roof, narrow.flop_per_s) if narrow else roof
+    return (max(roof, narrow.flop_per_s) if narrow else roof) * held_share(roofs.device)
 
 
 def unpacked(view: OpView, cost: Cost) -> Size | None:
