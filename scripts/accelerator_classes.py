@@ -26,6 +26,7 @@ class Class:
         formats: As in `Shares`.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
+        beside: Patterns of devices whose rows, of other releases, count for the range alone.
         why: For the reader.
         source: Of the rows.
     """
@@ -39,6 +40,7 @@ class Class:
     formats: tuple[str, ...] = ()
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
+    beside: tuple[str, ...] = ()
     why: str
     source: str
 
@@ -110,21 +112,33 @@ CLASSES: Final = (
         runtime="onnxruntime",
         name="networks under ONNX Runtime on Jetson Orin Nano",
         match=("jetson-orin-nano-8gb",),
+        beside=("jetson-orin-nano-super",),
         free=NETWORK,
         formats=("fp32", "tf32"),
-        why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
-        "under ONNX Runtime on a Jetson Orin Nano, one image at a time",
+        why="shares of bandwidth and peak that small networks in fp32, with convolutions in TF32, "
+        "attain under ONNX Runtime 1.15 on a Jetson Orin Nano, one image at a time; the range "
+        "holds large ones of newer releases on the same chip",
         source="ispcojp/ai_inference_device_benchmark (figures only)",
     ),
     Class(
         runtime="onnxruntime",
         name="networks under ONNX Runtime on faster Jetson Orins",
-        match=("jetson-orin-nx", "jetson-orin-nano-super"),
+        match=("jetson-orin-nx", "jetson-orin-nano-super", "jetson-agx-orin-64gb"),
         carried=("jetson-agx-orin",),
         free=NETWORK,
         formats=("fp32", "tf32"),
         why="shares of bandwidth and peak that networks in fp32, with convolutions in TF32, attain "
-        "under ONNX Runtime on a Jetson Orin NX and an Orin Nano Super, one image at a time",
+        "under ONNX Runtime on Jetson Orin, one image at a time; releases differ twofold",
+        source="ultralytics/ultralytics, docs/en/guides/nvidia-jetson.md (figures only)",
+    ),
+    Class(
+        runtime="onnxruntime",
+        name="networks under ONNX Runtime on Jetson Thor",
+        match=("sm_110",),
+        free=NETWORK,
+        formats=("fp32", "tf32"),
+        why="shares of bandwidth and peak that three networks of one family in fp32 attain under "
+        "ONNX Runtime on a Jetson AGX Thor, one image at a time",
         source="ultralytics/ultralytics, docs/en/guides/nvidia-jetson.md (figures only)",
     ),
     Class(

@@ -200,7 +200,9 @@ def problem(
     workload: Any, name: str, card: str, run: Any, measured: float, precision: str = "fp32"
 ) -> Problem:
     known = machine_of_card(card, precision)
-    kept = _BENCH.setdefault((name, precision), Workbench(workload, {}, Conventions()))
+    kept = _BENCH.setdefault(
+        (name, precision), Workbench(workload, workload.resolve_symbols({}), Conventions())
+    )
     table = kept.table(precision, known.plan(run))
     held = evaluate_table(table, known.roofs)
     estimator = known.estimator(run)

@@ -26,6 +26,7 @@ from scipy.optimize import least_squares
 import constants_file
 import gambrel
 from accelerator_classes import CLASSES, Class
+from fit_streams import outward
 from gambrel.analysis.costs import Item
 from gambrel.analysis.estimate.shares import counted, filled, unpacked
 from gambrel.analysis.roofs import Roofs
@@ -68,6 +69,9 @@ LINKED: Final = {
 }
 #: How much further the range reaches on other devices where only one was measured.
 CARRIED: Final = 1.5
+#: Fewer runs than this say little of others: the range of those is at least so wide.
+FEW: Final = 6
+LITTLE: Final = (0.5, 2.1)
 #: Tenstorrent's block floating point of 4 bits beside that of 8.
 BFP4: Final = 4.5 / 8.5
 
@@ -134,11 +138,13 @@ class Run:
 
 def runs_of(one: Class) -> list[Run]:
     """All rows of a class."""
+    return _on(one, (*one.match, *one.carried))
+
+
+def _on(one: Class, devices: tuple[str, ...]) -> list[Run]:
     with ROWS.open(newline="", encoding="utf-8") as file:
         rows = [r for r in csv.DictReader(file) if r["runtime"] == one.runtime]
-    return [
-        _run(r, one.tile) for r in rows if matches((*one.match, *one.carried), load(r["device"]))
-    ]
+    return [_run(r, one.tile) for r in rows if matches(devices, load(r["device"]))]
 
 
 def _run(r: Mapping[str, str], tile: int) -> Run:
@@ -313,6 +319,13 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         further = 1.0
     else:
         further = CARRIED
+    if len(runs) < FEW:
+        low, high = min(low, LITTLE[0]), max(high, LITTLE[1])
+    if one.beside:
+        others = _on(one, one.beside)
+        ratios = [r.measured_s / r.seconds(constants) for r in others]
+        print(f"  others: {min(ratios):.2f} to {max(ratios):.2f}")
+        low, high = min(low, *ratios), max(high, *ratios)
     found = {
         "runtime": one.runtime,
         "match": list(one.match),
@@ -324,8 +337,7 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         **({} if one.matrix is None else {"matrix": one.matrix}),
         **({"formats": list(one.formats)} if one.formats else {}),
         **constants,
-        "low": round(min(low, 0.95), 3),
-        "high": round(max(high, 1.05), 3),
+        **dict(zip(("low", "high"), outward(min(low, 0.95), max(high, 1.05)), strict=True)),
         "confidence": "low",
         "rows": len(runs),
         "error": round(error, 3),

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 import constants_file
+import rknn_boards
 from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    fitted = fit_all(tasks(rows(options.folder)))
+    fitted = rknn_boards.with_half(fit_all(tasks(rows(options.folder))))
     for c in fitted:
         print(line(c))
     streams = fit_streams(streamed(options.folder))
@@ -92,6 +93,7 @@ def main() -> None:
     for one in classes:
         print(one)
     if options.write:
+        fitted = rknn_boards.reached(fitted, (*fitted, *borrowed(fitted)))
         write((*fitted, *borrowed(fitted)), classes, streams)
 
 

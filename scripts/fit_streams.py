@@ -32,7 +32,7 @@ from gambrel.analysis.estimate.tiled_constants import StreamConstants
 from gambrel.analysis.estimate.tiled_fit import minimized
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import resolve
-from npu_rows import Row, stream_work_of
+from npu_rows import Row, called, stream_work_of
 
 #: Where fits start: weights loaded over the link, or from the chip's own DRAM.
 LINKED, OWN_DRAM = 4e9, 10e9
@@ -88,7 +88,19 @@ def fit_streams(rows: Sequence[Row]) -> tuple[StreamConstants, ...]:
         )
         for device, (known, share, note) in UNMEASURED.items()
     )  # fmt: skip
-    return (*fitted.values(), *unmeasured)
+    return waited_for((*fitted.values(), *unmeasured))
+
+
+def waited_for(sets: Sequence[StreamConstants]) -> tuple[StreamConstants, ...]:
+    """The same; the range of one frame at a time reaches calls that wait for it.
+
+    Vendors' rates have other frames in flight. A call has the chip's stages one after another, and
+    the transfers of its input and outputs before and behind them.
+    """
+    known = {c.device: c for c in sets}
+    longest = max(r.seconds / predicted(known[r.device], r) for r in called())
+    ends = [(c, outward(c.low_few, max(c.high_few, longest))[1]) for c in sets]
+    return tuple(msgspec.structs.replace(c, high_few=high) for c, high in ends)
 
 
 def by_device(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -198,6 +198,8 @@ HAILO = {
 }
 #: Rates that the vendor publishes, with their source in each line.
 HAILO_RATES = Path(__file__).parents[1] / "benchmarks/data/hailo/rates.csv"
+#: One frame at a time on a Raspberry Pi 5, its transfers counted: nothing is fitted to them.
+HAILO_CALLS = HAILO_RATES.with_name("calls.csv")
 #: Times of the Edge TPU that Google publishes; see the README beside them.
 CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
 #: Times on iPhones that authors of networks publish; see the README beside them.
@@ -255,6 +257,17 @@ def rows(folder: Path) -> tuple[Row, ...]:
 def streamed(folder: Path) -> tuple[Row, ...]:
     """Rows of streamed frames: seconds of a batch, at the vendor's rate."""
     return (*_hailo(folder / "truth"), *_published_rates())
+
+
+def called() -> tuple[Row, ...]:
+    """Frames that a host sends one by one, and waits for."""
+    return tuple(
+        Row(
+            runtime="hailort", device=r["device"], model=r["model"], sizes=(("batch", 1),),
+            precision="int8", seconds=float(r["ms"]) / 1e3,
+        )
+        for r in _read(HAILO_CALLS)
+    )  # fmt: skip
 
 
 def stream_work_of(row: Row) -> StreamWork:

@@ -1,4 +1,4 @@
-"""TensorRT on Jetson modules.
+"""TensorRT and eager PyTorch on Jetson modules.
 
 The rows come with the project (benchmarks/data/jetson); no folder is read.
 """
@@ -9,15 +9,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.accuracy import Score
+from benchmarks.accuracy import Run, Score
 from benchmarks.accuracy.mlperf import Ends, Row, held_out, run
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import fit_engines
+import fit_orin
 import jetson_rows
 from gambrel.analysis.estimate.adjust import adjusted_engine
 from gambrel.analysis.estimate.adjust_fit import fitted
-from gambrel.analysis.estimate.constants import Adjustment
+from gambrel.analysis.estimate.constants import Adjustment, packaged
 from gambrel.analysis.estimate.engine_constants import EngineConstants
 
 #: Models of a new module that are measured → the error to be reached on the others.
@@ -31,6 +32,33 @@ def score(_: Path) -> Iterable[Score]:
     """By device and number format."""
     yield from held_out(jetson_rows.rows(), _scores)
     yield from _new()
+    yield from _eager()
+
+
+def _eager() -> Iterable[Score]:
+    """PyTorch in fp32; the ends are those of convolutions of such a length."""
+    runs = fit_orin.rows()
+    one = next(
+        s
+        for s in packaged().sets
+        if (s.form, s.device) == (fit_orin.FORMS[0], fit_orin.HOLDER) and s.framework == "torch"
+    )
+    low, high = min(one.low), max(one.high)
+    for by, how in (("family", "leave one model out"), ("device", "leave one device out")):
+        times = fit_orin.left_out(runs, by)
+        yield Score(
+            what="PyTorch eager on Jetson Orin, fp32",
+            runs=[
+                Run(
+                    name=f"{r.model} {r.device} {r.release}",
+                    measured=r.measured, expected=float(t), low=t * low, high=t * high,
+                )
+                for r, t in zip(runs, times, strict=True)
+            ],
+            held_out=how,
+            family="PyTorch eager on Jetson Orin, fp32",
+            target="25 %",
+        )  # fmt: skip
 
 
 def _new() -> Iterable[Score]:

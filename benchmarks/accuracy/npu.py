@@ -19,7 +19,8 @@ from benchmarks.accuracy import Run, Score
 
 import fit_npu
 import fit_streams
-from gambrel.analysis.estimate.constants import Calibration
+import rknn_boards
+from gambrel.analysis.estimate.constants import Calibration, packaged
 from gambrel.analysis.estimate.tiled import from_datasheet
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, pull_of, scales_of
@@ -65,6 +66,7 @@ def score(folder: Path) -> Iterable[Score]:
         yield _own(constants, task)
         for path, family in UNSEEN.get((task.runtime, constants.device), {}).items():
             yield _unseen(constants, path, family)
+    yield _boards()
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
         yield from _new(what, fitted)
@@ -91,6 +93,20 @@ def _unseen(c: TiledConstants, path: Path, family: str) -> Score:
         runs=[_run(r, float(t), c) for r, t in zip(used, expected, strict=True)],
         held_out="no row fitted",
         family=f"whole models by {c.runtime}, {family}",
+    )
+
+
+def _boards() -> Score:
+    """Calls on boards with a Rockchip NPU, by the packaged constants."""
+    known = {c.device: c for c in packaged().tiled if c.runtime == rknn_boards.RUNTIME}
+    used = rknn_boards.rows("int8")
+    ratios = rknn_boards.ratios([*known.values()], "int8")
+    times = [r.seconds / x for r, x in zip(used, ratios, strict=True)]
+    return Score(
+        what="rknn, calls on boards",
+        runs=[_run(r, t, known[r.device]) for r, t in zip(used, times, strict=True)],
+        held_out="no row fitted",
+        family="whole models by rknn, calls on boards, int8",
     )
 
 

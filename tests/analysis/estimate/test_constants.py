@@ -25,6 +25,7 @@ TORCH_DEVICES = {
     "p4-8gb",
     "mi100",
     "mi210",
+    "jetson-orin-nx-16gb",  # whole models, of all Jetson Orins
     "rx-6800",  # whole models
     "rx-7900-xtx",
     "rtx-3090",  # whole models in 16 bits

@@ -160,6 +160,30 @@ def test_yolov8n_on_jetson_is_within_a_quarter(
     assert whole.low <= published_s <= whole.high
 
 
+@pytest.mark.parametrize(
+    ("model", "published_s"),
+    [
+        # NVIDIA-AI-IOT/torch2trt @5eeddca7, benchmarks/JETSON_NANO.md: calls from Python, fp16.
+        ("alexnet", 14.7e-3),
+        ("vgg16", 85.1e-3),
+        ("squeezenet-1.1", 4.34e-3),
+    ],
+)
+def test_products_of_a_single_row_read_their_weights_once(model: str, published_s: float) -> None:
+    whole = _answer("jetson-nano-4gb", "fp16", model).expected.total
+    assert whole is not None
+    assert whole.value == pytest.approx(published_s, rel=0.35)
+    assert whole.low <= published_s <= whole.high
+
+
+def test_a_range_on_a_jetson_ends_with_a_call() -> None:
+    jetson = next(c for c in packaged().engines if c.match == ("jetson",))
+    whole = _answer("jetson-orin-nano-super-8gb", "fp16", "yolov8n").expected.total
+    assert whole is not None
+    _, high = jetson.range_of("fp16")
+    assert whole.high == pytest.approx(whole.value * high + jetson.constants["call_s"])
+
+
 def test_cache_keeps_activations_but_not_weights() -> None:
     machine = EngineMachine(**{f: getattr(PLAIN, f) for f in PLAIN.__slots__} | {"cache_bytes": 50})
     work = {**EMPTY, "weight_bytes": 70.0, "inner_bytes": 30.0}

@@ -226,10 +226,13 @@ class EngineEstimator:
             reason += "; the fast end has the DLA take its share of the images"
         if self._assumed:
             reason += f"; {' and '.join(self._assumed)} assumed"
+        call = c.constants.get("call_s", 0.0)
+        if call:
+            reason += "; the slow end has a call from Python"
         return Estimate(
             value=seconds,
             low=seconds * low,
-            high=seconds * high,
+            high=seconds * high + call,
             confidence=c.confidence if own and known else "low",
             reason=reason,
             launches_s=shares[Limiter.LAUNCHES],

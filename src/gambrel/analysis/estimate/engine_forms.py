@@ -37,7 +37,7 @@ from gambrel.roofline import maximum
 #: a small one, and one for few channels (TensorRT's names of kernels end in such sizes).
 TILES: Final = ((128, 128, ""), (64, 64, "small"), (256, 32, "small"))
 #: The same of processors, which cut a kernel for their threads, and where a single row, of a
-#: decoding step, has kernels of its own.
+#: decoding step or behind a network's last pooling, has kernels of its own.
 FINER: Final = ((32, 64, "fine"), (16, 32, "finest"), (1, 64, "single"))
 #: FLOP per lane and clock that only a matrix engine does: VNNI does 8 in int8, AMX 32 in bf16.
 MATRIX_OVER_LANES: Final = 12
