@@ -27,6 +27,7 @@ _METRICS: Final = ("latency", "throughput", "power", "efficiency", "memory")
 #: Intent → the verb of the question; any other analyzes.
 _VERBS: Final = {
     "check": "check",
+    "judge": "judge",
     "select": "select",
     "compare": "compare",
     "throughput": "compare",
@@ -66,7 +67,10 @@ def given(frame: Frame) -> dict[str, Any]:
         sizes.setdefault("global_batch", SEQUENCES * sizes["devices"])
     if frame.intent == "batch":  # its limit chooses among the points
         return values | sizes | dict(frame.settings) | {"batch_size": _BATCHES}
-    return values | sizes | dict(frame.settings) | dict(frame.limits)
+    limits = dict(frame.limits)
+    if frame.intent == "judge":  # the time is what was measured
+        limits = {"time": limits["latency"]}
+    return values | sizes | dict(frame.settings) | limits
 
 
 def _ranked(frame: Frame, verb: str) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from gambrel.chat.names import phases_of
 from gambrel.chat.roles import changes_of
 
 #: Intents that judge against limits.
-_LIMITED: Final = frozenset({"check", "select", "serve"})
+_LIMITED: Final = frozenset({"check", "judge", "select", "serve"})
 _TOO: Final = re.compile(r"\b(?:too|also|as well|plus|added?|both|and with)\b")
 
 

@@ -63,6 +63,8 @@ _ABLE: Final = (
     r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
     r"keep|manage|check|stay|run|good|fast|doable|feasible|realistic)\b"
 )
+#: What is said of a time that was measured.
+_RATED: Final = r"\b(?:good|bad|slow|fast|ok(?:ay)?|normal|reasonable|decent|poor|expected|right)\b"
 _LIMIT: Final = r"(?:LATENCY|THROUGHPUT|POWER|ENERGY|MEMORY|TTFT|TPOT)"
 
 #: Asks for what still fits.
@@ -147,6 +149,12 @@ _ALL: Final = (
                 rf"{_ABLE}.*{_LIMIT}|{_LIMIT}.*{_ABLE}": 6,
                 rf"^check\b.*{_LIMIT}": 6,
                 rf"{_LIMIT}": 2,
+            }),
+    _intent("judge", "whether a measured time is good", f"{_BOTH} limits",
+            "I measured 3 ms for ResNet-50 on a T4 in int8, is that good?", {
+                rf"\b(?:i|we|it) (?:\w+ )*(?:measured?|gets?|got|sees?|saw|took|takes|needed)\b.*LATENCY|"
+                rf"\b(?:measured|took|takes|runs (?:in|at))\b.*LATENCY.*{_RATED}|"
+                rf"^(?:is|are|was) (?:an? |the )?(?:latency of )?LATENCY\b.*{_RATED}": 14,
             }),
     _intent("compare", "a comparison", "models hardware",
             "ResNet-50: A100 vs H100", {
@@ -251,6 +259,7 @@ _NAMED_TERM: Final = 6.0
 #: Kinds of question of which one answer holds both; the one that stands first is taken.
 _KIN: Final = (
     {"energy", "power"},
+    *({"judge", of} for of in ("latency", "check", "memory")),
     {"latency", "throughput"},
     {"kv_cache", "memory"},
     {"compare", "why"},
@@ -349,6 +358,8 @@ def _of_values(weights: Weights, sentence: Sentence, previous: Frame | None) -> 
     slots, own = sentence.slots, sentence.slots.limits
     if weights.get("bound", 0.0) >= ENOUGH + 1 and _AND_ALSO.search(sentence.text):
         _drop(weights, "recommend")  # the answer to what limits holds what to change
+    if {name for name, _ in own} != {"latency"}:
+        _drop(weights, "judge")
     if not own:
         _drop(weights, "check")
     if not own and not (previous and previous.limits) and not superlative(sentence.text):

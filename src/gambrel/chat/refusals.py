@@ -87,7 +87,7 @@ def refusal(text: str, intent: str = "") -> str:
 
 #: Kinds of question whose answers show every figure, or sort by the one that is named.
 _OF_ALL: Final = frozenset(
-    {"compare", "select", "check", "what_if", "recommend", "why", "ops", "device", "utilization",
+    {"compare", "select", "check", "judge", "what_if", "recommend", "why", "ops", "device", "utilization",
      "serve", "batch", "train"}
 )  # fmt: skip
 _SHOWN: Final = frozenset(

@@ -143,7 +143,7 @@ def _finished(frame: Frame, sentence: Sentence) -> Understood | Unclear:
             return _nothing(frame, sentence)
         frame = replace(frame, intent="bound")  # the analysis as a whole
     frame = _one_or_several(frame)
-    if frame.limits and frame.intent not in {"check", "select", "serve", "batch"}:
+    if frame.limits and frame.intent not in {"check", "judge", "select", "serve", "batch"}:
         limits = ", ".join(text for _, text in frame.limits)
         return Unclear(
             reason=f"Do you ask whether {limits} is met? Then ask 'can MODEL do {limits} on "
@@ -186,7 +186,7 @@ def _phase_open(frame: Frame) -> bool:
 
     Other questions get both answers; the memory is nearly the same in both.
     """
-    if frame.phase or frame.intent not in {"check", "select", "what_if", "batch"}:
+    if frame.phase or frame.intent not in {"check", "judge", "select", "what_if", "batch"}:
         return False
     only_memory = {name for name, _ in frame.limits} == {"memory"}
     return not only_memory and any(len(phases_of(m)) > 1 for m in frame.models)

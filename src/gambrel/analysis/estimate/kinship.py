@@ -119,7 +119,9 @@ def _choose(
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
     others = () if kin.alone else index.devices
     nearest = (kin.nearest[form],) if form in kin.nearest else ()
-    devices = dict.fromkeys((device, *nearest, kin.borrow, *others))
+    # Of what few constants are known of, a share of the TF32 peak says nothing of 16 bits.
+    partial = form == "torch_convolution" and device in kin.before
+    devices = dict.fromkeys((*(() if partial else (device,)), *nearest, kin.borrow, *others))
     places = [(source, wanted[:1]) for source in (device, *kin.before)]
     places += [(source, wanted) for source in devices]
     for source, names in places:

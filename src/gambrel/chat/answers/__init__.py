@@ -12,7 +12,7 @@ __all__ = ["Answer", "answer"]
 
 #: Module of this package → kinds of question; any other rests on one analysis.
 _MODULES: Final = {
-    "advice": {"check", "compare", "throughput", "select", "what_if"},
+    "advice": {"check", "judge", "compare", "throughput", "select", "what_if"},
     "batches": {"batch"},
     "plans": {"kv_cache", "serve", "train"},
     "catalog": {"device", "ridge", "devices", "models", "model", "explain", "help"},

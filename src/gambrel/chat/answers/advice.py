@@ -20,6 +20,7 @@ from gambrel.units import format_capacity, format_number, format_si
 if TYPE_CHECKING:
     from gambrel.advise.check import Check
     from gambrel.advise.compare import Comparison, Row
+    from gambrel.advise.judge.records import Judgement
     from gambrel.advise.select import Candidate, Selection
     from gambrel.advise.whatif import WhatIf
     from gambrel.analysis.result import Analysis
@@ -44,6 +45,12 @@ def _check(frame: Frame, found: Check) -> Answer:
         blocks=tuple(tables),
         later=_room_for(frame, found),
     )
+
+
+def _judge(frame: Frame, found: Judgement) -> Answer:
+    shown = document(found)
+    sentence = ". ".join((f"{shown.title}: {shown.answer[0]}", *shown.answer[1:]))
+    return Answer(frame=frame, sentence=f"{sentence}.", record=found)
 
 
 def _check_sentence(found: Check) -> str:
@@ -277,6 +284,7 @@ def _what_if_sentence(found: WhatIf) -> str:
 
 _BY_INTENT: Final[dict[str, Callable[..., Answer]]] = {
     "check": _check,
+    "judge": _judge,
     "select": _select,
     "compare": _compare,
     "throughput": _compare,
