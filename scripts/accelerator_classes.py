@@ -142,6 +142,26 @@ CLASSES: Final = (
         source="ultralytics/ultralytics, docs/en/guides/nvidia-jetson.md (figures only)",
     ),
     Class(
+        runtime="ncnn",
+        name="networks under ncnn on a Raspberry Pi 4",
+        match=("raspberry-pi-4",),
+        free=NETWORK,
+        formats=("fp32",),
+        why="shares of bandwidth and peak that networks in fp32 attain under ncnn on the four "
+        "cores of a Raspberry Pi 4 at 1.5 GHz",
+        source="Tencent/ncnn, benchmark/README.md (BSD-3-Clause)",
+    ),
+    Class(
+        runtime="ncnn",
+        name="YOLO11 under ncnn on a Raspberry Pi 5",
+        match=("raspberry-pi-5",),
+        free=NETWORK,
+        formats=("fp32",),
+        why="shares of bandwidth and peak that two networks attain under ncnn on the four cores of "
+        "a Raspberry Pi 5, where it multiplies in 16 bits unless told otherwise",
+        source="ultralytics/ultralytics, docs/en/guides/raspberry-pi.md (figures only)",
+    ),
+    Class(
         runtime="openvino-genai",
         name="language models on Arc GPUs of Core Ultra 100",
         match=("arc-165h",),
