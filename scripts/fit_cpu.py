@@ -240,7 +240,8 @@ def cores(count: int) -> Device:
 def predicted(found: Sequence[Row], c: Floats) -> Floats:
     """Seconds of rows by constants in the order of `NAMES`."""
     name = found[0].runtime
-    own = replace(guess(name, "cpu"), **dict(zip(NAMES, c.tolist(), strict=True)))
+    values = dict(zip(NAMES, c.tolist(), strict=True))
+    own = replace(guess(name, "cpu"), compute_stored=values["compute"], **values)
     base = packaged()
     others = tuple(s for s in base.shares if s.runtime != name)
     calibration: Calibration = replace(base, shares=(own, *others))
