@@ -240,7 +240,8 @@ def cores(count: int) -> Device:
 def predicted(found: Sequence[Row], c: Floats) -> Floats:
     """Seconds of rows by constants in the order of `NAMES`."""
     name = found[0].runtime
-    own = replace(guess(name, "cpu"), **dict(zip(NAMES, c.tolist(), strict=True)))
+    values = dict(zip(NAMES, c.tolist(), strict=True))
+    own = replace(guess(name, "cpu"), compute_stored=values["compute"], **values)
     base = packaged()
     others = tuple(s for s in base.shares if s.runtime != name)
     calibration: Calibration = replace(base, shares=(own, *others))
@@ -336,12 +337,16 @@ def _boards(found: Sequence[Row]) -> list[dict[str, object]]:
 
 def _board(found: Sequence[Row], values: dict[str, float], ratios: Floats) -> dict[str, object]:
     name, devices = found[0].runtime, {r.device.id: r.device.name for r in found}
-    low, high = np.quantile(ratios, [0.05, 0.95])
+    own = predicted(found, np.array([values[n] for n in NAMES]))
+    ends = np.concatenate([ratios, np.array([r.seconds for r in found]) / own])
+    low = np.quantile(ends, 0.05, method="lower")
+    high = np.quantile(ends, 0.95, method="higher")
     error = float(np.abs(1 / ratios - 1).mean())
     enough = len({r.model for r in found}) > FEW_MODELS and error < MEDIUM
     return {
         "runtime": name, "match": sorted(devices), **values,
         "compute_stored": values["compute"], "unpack": guess(name, "cpu").unpack,
+        "formats": sorted({r.precision for r in found}),
         "low": round(float(min(low, 0.9)) / 1.1, 3), "high": round(float(max(high, 1.1)) * 1.1, 3),
         "confidence": "medium" if enough else "low",
         "rows": len(found), "error": round(error, 3),
