@@ -48,7 +48,7 @@ def test_its_image_may_be_chosen():
 
 
 def test_what_takes_more_than_images_says_what_to_do():
-    with pytest.raises(CaptureError, match=r"no classifier of images.* file\.py:function"):
+    with pytest.raises(CaptureError, match=r"no classifier of images.* \(file\.py:function\)"):
         step("fcn-resnet50")
     with pytest.raises(CaptureError, match="run 'gambrel train-plan'"):
         gambrel.analyze("gpt2", "a100", train=True)

@@ -112,7 +112,7 @@ class ModelFields:
     train: bool = field(
         *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
         *(
-            "Include the backward pass and the optimizer (code, and classifiers of torchvision, timm).",
+            "Include the backward pass and the optimizer (code, and built-in classifiers).",
             "--train",
         ),
         default=False,
