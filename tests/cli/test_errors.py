@@ -154,7 +154,6 @@ def test_wrong_values(gambrel: Gambrel, words: tuple[str, ...], said: str) -> No
         (("--runtime", "hailort"), r"Hailo.* does not run on a100-sxm4-80gb; choose from "),
         (("--top", "-1"), r"--top: '-1' is not a whole number of at least 0."),
         (("--image", "abc"), r"--image: 'abc' is not a whole number of at least 1."),
-        (("--train",), r"resnet50 is an inference workload; for a training step give code"),
     ],
 )
 def test_wrong_choices(gambrel: Gambrel, words: tuple[str, ...], said: str) -> None:

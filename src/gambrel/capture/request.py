@@ -78,7 +78,8 @@ def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
         raise CaptureError(
             f"{workload.name} is an inference workload; for a training step give code of PyTorch "
             "(file.py:function, timm/NAME, or in Python the module itself with inputs and "
-            "train=True), and of a language model run 'gambrel train-plan'."
+            "train=True) or a built-in classifier of torchvision or timm, and of a language model "
+            "run 'gambrel train-plan'."
         )
     if request.autocast and not workload.precisions.startswith(AUTOCAST):
         raise CaptureError(

@@ -158,7 +158,30 @@ def _from_zoo(name: str, request: Request) -> ResolvedModel:
         if (named := config_of(name)) is None:
             raise
         return of_config(named[1], request, named[0])
-    return ResolvedModel(workload=zoo.load(summary.name), notes=(note,) if note else ())
+    found = zoo.load(summary.name)
+    if request.train or request.autocast:
+        found = _again(found, request)
+    return ResolvedModel(workload=found, notes=(note,) if note else ())
+
+
+def _again(built_in: Workload, request: Request) -> Workload:
+    """A built-in network from the code that it was captured from, for its backward pass or casts.
+
+    Unchanged where that code is of no library of networks.
+    """
+    library, _, rest = built_in.origin.partition(" ")
+    model = rest.rpartition(" ")[2]
+    asked = {"sizes": request.sizes, "train": request.train, "autocast": request.autocast}
+    if library == "torchvision":
+        from gambrel.capture.torch.torchvision_models import workload_from_torchvision
+
+        return workload_from_torchvision(model, built_in, **asked)  # type: ignore[arg-type]
+    if library == "timm":
+        from gambrel.capture.torch.timm_models import workload_from_timm
+
+        found = workload_from_timm(f"{_TIMM}{model}", **asked)  # type: ignore[arg-type]
+        return replace(found, name=built_in.name)
+    return built_in
 
 
 def _phase_of(name: str) -> tuple[str, str | None]:

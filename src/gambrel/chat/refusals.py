@@ -21,8 +21,8 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:accura(?:cy|te)|top-?[15]\b|quality|perplexity|map\b|bleu|hallucinat\w+)":
         "Accuracy is not something that a roofline knows; gambrel predicts time, memory and energy.",
     r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
-        "The built-in models that are no language models are inference workloads. For a training "
-        "step run 'gambrel analyze file.py:function --hardware DEVICE --train'.",
+        "In chat, training steps are those of language models. For one of a network run 'gambrel "
+        "analyze resnet50 --hardware DEVICE --train', or name code: file.py:function.",
     r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?)\b"
     r"|[$€£]":
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "

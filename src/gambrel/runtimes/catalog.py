@@ -203,12 +203,12 @@ def check_runs(
     if found.language not in (None, language):
         what = "language models only" if found.language else "no phases of language models"
         others = _others(device, language=language)
-        raise InputError(f"{found.name} runs {what}; on {device.id} choose from {others}.")
+        raise InputError(f"{found.name} runs {what}; choose from {others} on {device.id}.")
     if precision is not None and not takes(found, precision):
         what = ", ".join(found.formats) or "formats of the device, not those of GGUF files"
         others = _others(device, precision, language=language)
-        more = f"; on {device.id} {others} would" if others and described else ""
-        raise InputError(f"{found.name} does not run {precision}{more}; it takes {what}.")
+        more = f", and on {device.id} {others} would" if others and described else ""
+        raise InputError(f"{found.name} does not run {precision}; it takes {what}{more}.")
 
 
 def _others(device: Device, precision: str | None = None, *, language: bool) -> str:
@@ -216,7 +216,9 @@ def _others(device: Device, precision: str | None = None, *, language: bool) -> 
     there = [
         r
         for r in on_device(device, language=language)
-        if r.kernels is not Kernels.WHOLE and (precision is None or takes(r, precision))
+        if r.kernels is not Kernels.WHOLE
+        and (precision is None or takes(r, precision))
+        and (r.runs_on or any(matches(d.devices, device) for d in r.default_for))
     ]
     return ", ".join(r.id for r in [r for r in there if r.language] or there)
 

@@ -111,7 +111,10 @@ class ModelFields:
     )
     train: bool = field(
         *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),
-        *("Include the backward pass and the optimizer (models given as code).", "--train"),
+        *(
+            "Include the backward pass and the optimizer (code, and built-in classifiers).",
+            "--train",
+        ),
         default=False,
         words=("training", "backward"),
         absent=CODE,
