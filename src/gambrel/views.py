@@ -1,7 +1,7 @@
-"""The one door from a result up to what shows it or builds on it.
+"""The one door up: from a result to what shows it or builds on it, from a name to what it means.
 
-Results are data and import nothing above their layer. Their notebook methods (plot, save,
-recommend, ...) are looked up here by name, on call.
+A layer imports nothing above it. The notebook methods of results (plot, save, recommend, ...), the
+built-in models and this machine are looked up here by name, on call.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ _VIEWS: Final = {
     "recommend": ("gambrel.advise.recommend", "recommend"),
     "launch_saving": ("gambrel.advise.launches", "launch_saving"),
     "change": ("gambrel.advise.whatif", "with_change"),
+    "models": ("gambrel.capture.zoo", "list_models"),
+    "this_machine": ("gambrel.measure.this", "this_device"),
 }
 
 
 def view(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Calls a view of a result.
+    """Calls a view of a result, or looks up what lies above.
 
     Args:
         name: Of the view.
-        *args: For its function; the result comes first.
+        *args: For its function; of a result, it comes first.
         **kwargs: For its function.
     """
     module, function = _VIEWS[name]

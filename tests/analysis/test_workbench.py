@@ -30,7 +30,7 @@ def test_the_same_model_at_the_same_sizes_is_prepared_once() -> None:
 def test_old_ones_are_dropped() -> None:
     workload = zoo.load("resnet50")
     first = bench_of(workload, {"batch": 1}, Conventions())
-    for batch in range(2, 60):  # of 174 ops each
+    for batch in range(2, 130):  # of 174 ops each
         bench_of(workload, {"batch": batch}, Conventions())
     assert bench_of(workload, {"batch": 1}, Conventions()) is not first
 

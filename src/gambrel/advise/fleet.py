@@ -14,6 +14,7 @@ from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
 from gambrel.analysis.measures import Bound, Limiter
+from gambrel.analysis.needs import Footprint
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
 from gambrel.analysis.settings import Resolved, Settings, check_asked
@@ -202,16 +203,18 @@ class Fleet:
         key = id(device), chosen.precision, machine.plan(chosen.runtime.runtime).resident_bytes
         if key not in self._known.sol:
             self._known.sol[key] = proved_seconds(self.bench, machine, chosen)
+        needed = self.bench.footprint(chosen, machine)
         return self._made(
-            device,
+            machine,
             chosen,
+            needed,
             facts_on(
                 device,
                 items=self.sizes.get("batch", 1),
                 expected=None,
                 roofline_s=None,
                 sol_s=self._known.sol[key],
-                memory_bytes=self.bench.footprint(chosen, machine).total_bytes,
+                memory_bytes=needed.total_bytes,
                 on_host=sentence(left_to_host(self.bench, machine, chosen)),
                 price=price,
             ),
@@ -247,13 +250,14 @@ class Fleet:
         device = machine.device
         table = found.table  # a point keeps no more than that of its answer
         total = totals(table, found.held, found.expected, machine.roofs)
+        needed = self.bench.footprint(found.chosen, machine)
         facts = facts_on(
             device,
             items=self.sizes.get("batch", 1),
             expected=found.expected.total,
             roofline_s=found.held.time_s,
             sol_s=found.sol_time_s,
-            memory_bytes=self.bench.footprint(found.chosen, machine).total_bytes,
+            memory_bytes=needed.total_bytes,
             unmodelled=sum(op.repeat for op in found.table.unmodelled),
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
@@ -261,7 +265,7 @@ class Fleet:
             doubt=lambda factor: doubt_of(sol_of(table, machine.limits), factor),
         )
         bound = total.bound if binding_of(found.held.total_busy) else None
-        made = self._made(device, found.chosen, facts)
+        made = self._made(machine, found.chosen, needed, facts)
         return msgspec.structs.replace(
             made,
             arithmetic_intensity=total.arithmetic_intensity,
@@ -269,9 +273,9 @@ class Fleet:
             limited_by=found.expected.limited_by,
         )
 
-    def _made(self, device: Device, chosen: Resolved, facts: Facts) -> Point:
+    @staticmethod
+    def _made(machine: Machine, chosen: Resolved, needed: Footprint, facts: Facts) -> Point:
         """A point of which nothing is known that follows from kernels."""
-        machine = self._machine(device)
         return Point(
             facts=facts,
             precision=chosen.precision,
@@ -282,5 +286,5 @@ class Fleet:
             bound=None,
             limited_by=None,
             capacity_bytes=machine.roofs.capacity_bytes,
-            fits=self.bench.footprint(chosen, machine).fits,
+            fits=needed.fits,
         )

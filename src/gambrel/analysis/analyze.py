@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,6 @@ from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import Expected, limiter_of
 from gambrel.analysis.footprint import parameter_count, workspace_notes
 from gambrel.analysis.host import sentence
-from gambrel.analysis.levels import cached_roofline, describe_caches, with_levels
 from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.precision import describe
@@ -55,6 +54,8 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
     case = _case(workload, device, settings or Settings())
     rows = _rows(case)
     if case.settings.levels and not case.roofs.off_chip_only:
+        from gambrel.analysis.levels.total import with_levels  # most questions do without
+
         steps = [
             (p.view, None if p.item is None else case.table.items[p.item].cost, p.op.repeat)
             for p in case.table.places
@@ -121,7 +122,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         total = replace(total, roofline_time_s=None, bound=None)
     rows = [_with_share(row, whole) for row in rows]
     runtime = case.chosen.runtime
-    cached_s = None if table.on_host else cached_roofline(row.measures for row in rows)
+    cached_s, cache_notes = _with_caches(case, total, rows)
     return Analysis(
         model=_model(case),
         hardware=case.device,
@@ -146,7 +147,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
             *_kernel_note(case),
             *workspace_notes(case.memory),
         ),
-        cache_notes=describe_caches(total, cached_s, settings.warm, rows),
+        cache_notes=cache_notes,
         warnings=_warnings(case),
         workload=case.workload,
         gambrel_version=__version__,
@@ -159,6 +160,18 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         energy=energy(total, case.device, case.values.get("batch", 1)),
         cached_roofline_time_s=cached_s,
     )
+
+
+def _with_caches(
+    case: _Case, total: Measures, rows: Sequence[OpResult]
+) -> tuple[float | None, tuple[str, ...]]:
+    """The roofline with what caches keep, and what to say of it; nothing without levels."""
+    if not any(row.measures.levels for row in rows):
+        return None, ()
+    from gambrel.analysis.levels.total import cached_roofline, describe_caches
+
+    seconds = None if case.table.on_host else cached_roofline(row.measures for row in rows)
+    return seconds, describe_caches(total, seconds, case.settings.warm, rows)
 
 
 def _model(case: _Case) -> ModelInfo:

@@ -6,7 +6,7 @@ of the items one by one, to the last bit: sums run in the order of the items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.device.roofs import NETWORK
 
 if TYPE_CHECKING:
-    from gambrel.analysis.costs import CostTable, Item
+    from gambrel.analysis.costs import CostTable
     from gambrel.analysis.roofs import Roofs
 
 Floats = NDArray[np.float64]
@@ -91,32 +91,26 @@ class TableColumns:
 def table_columns(table: CostTable) -> TableColumns:
     """The arrays of a table at one point."""
     items = table.items
+    costs = [None if item.host else item.cost for item in items]
+    keys = dict.fromkeys((*key, c.prunable) for c in costs if c is not None for key in c.work)
 
-    def column(values: Any) -> Floats:
-        return np.array([0 if item.host else values(item) for item in items], dtype=float)
+    def column(values: Iterable[Any]) -> Floats:
+        return np.array(list(values), dtype=float)
 
-    keys = dict.fromkeys(
-        (engine, dtype, item.cost.prunable)
-        for item in items
-        if not item.host
-        for engine, dtype in item.cost.work
-    )
-
-    def work(item: Item, engine: Any, dtype: str, prunable: bool) -> Any:
-        return item.cost.work.get((engine, dtype), 0) if item.cost.prunable == prunable else 0
+    def work(key: tuple[Any, str], prunable: bool) -> Floats:
+        return column(
+            0 if c is None or c.prunable != prunable else c.work.get(key, 0) for c in costs
+        )
 
     longest = max(map(len, table.kernels), default=0)
     rows = [(*members, *[len(items)] * (longest - len(members))) for members in table.kernels]
     return TableColumns(
-        work={
-            (e.value, d, p): column(lambda item, e=e, d=d, p=p: work(item, e, d, p))
-            for e, d, p in keys
-        },
-        moved_bytes=column(lambda item: item.cost.read_bytes + item.cost.write_bytes),
-        link_bytes=column(lambda item: item.cost.link_bytes),
-        network_bytes=column(lambda item: item.cost.network_bytes),
-        prefetched_bytes=column(lambda item: item.prefetched_bytes),
-        counts=np.array([item.count for item in items], dtype=float),
+        work={(e.value, d, p): work((e, d), p) for e, d, p in keys},
+        moved_bytes=column(0 if c is None else c.read_bytes + c.write_bytes for c in costs),
+        link_bytes=column(0 if c is None else c.link_bytes for c in costs),
+        network_bytes=column(0 if c is None else c.network_bytes for c in costs),
+        prefetched_bytes=column(0 if item.host else item.prefetched_bytes for item in items),
+        counts=column(item.count for item in items),
         kernels=np.array(rows, dtype=np.int64).reshape(len(rows), longest),
     )
 

@@ -127,13 +127,13 @@ class CostTable:
     @cached_property
     def sums(self) -> TableSums:
         """Work and traffic of a run, at one point."""
-        work: dict[tuple[str, str, bool], int] = defaultdict(int)
+        work: dict[tuple[Engine, str, bool], int] = defaultdict(int)
         for item in self.items:
-            for (engine, dtype), flops in item.cost.work.items():
-                work[engine.value, dtype, item.cost.prunable] += round(flops) * item.count
+            for key, flops in item.cost.work.items():
+                work[(*key, item.cost.prunable)] += round(flops) * item.count
         sent = (i.cost.link_bytes + i.cost.network_bytes for i in self.items)
         return TableSums(
-            work={key: n for key, n in work.items() if n},
+            work={(e.value, d, p): n for (e, d, p), n in work.items() if n},
             read_bytes=sum(round(i.cost.read_bytes) * i.count for i in self.items),
             write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
             link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
@@ -215,6 +215,8 @@ class _Builder:
         self._priced = asked.priced
         self._least = asked.compulsory(plan.resident_bytes)
         self._engines = asked.engines
+        formats = plan.int8_blocks, plan.tf32, plan.split_attention
+        self._unmoved = asked.unmoved.setdefault(formats, {})
         self._split = split(asked.priced, plan.host_ops)
         self._off_chip = self._least.off_chip
         cached = plan.resident_bytes if plan.cached_bytes is None else plan.cached_bytes
@@ -256,7 +258,7 @@ class _Builder:
         """Ops share kernels; equal kernels share their items."""
         from gambrel.analysis.fusion import fused_costs, launches
 
-        costs = fused_costs(kernels, self._priced)
+        known = {i: cost for i, (_, _, cost) in enumerate(self._priced) if cost}
         kept = self._plan.allowance
         if self._off_chip is not None and kept is not None:
             none = replace(kept, group_bytes=0)
@@ -264,26 +266,43 @@ class _Builder:
         starts = launches(kernels)
         ran = set()
         for kernel in kernels:
-            members = [i for i in kernel.ops if i in costs and not is_free(self._priced[i][0].kind)]
+            members = [i for i in kernel.ops if i in known and not is_free(self._priced[i][0].kind)]
             ran.update(members)
             own = [i for i in members if i not in self._split.ops]
             if own:
                 if own[0] != members[0]:
                     starts[own[0]] = starts.get(members[0], 0)
-                self._add_kernel(own, costs, starts)
+                self._add_kernel(own, [self._in_kernel(i, kernel) for i in own], starts)
             for i in self._split.ops.intersection(members):
                 self._add_host(i)
-        for i in costs.keys() - ran:  # dead code costs nothing
-            if not is_free(self._priced[i][0].kind):
-                self._add_kernel([i], costs, starts)
+        for i in known.keys() - ran:  # dead code costs nothing
+            op, view, _ = self._priced[i]
+            if not is_free(op.kind):
+                nothing = self._run(op, view, Cost(read_bytes=0, write_bytes=0))
+                self._add_kernel([i], [nothing], starts)
+
+    def _in_kernel(self, index: int, kernel: Kernel) -> Cost:
+        """The cost of one execution of an op with the traffic that its kernel leaves."""
+        op, view, plain = self._priced[index]
+        alone = self._unmoved.get(index)
+        if alone is None:
+            from gambrel.analysis.fusion import cost_within
+
+            whole = cost_within(op, plain or Cost(), 0, 0)
+            alone = self._unmoved[index] = self._run(op, view, _one_of(whole, op.repeat))
+        read, written = kernel.op_read_bytes.get(index, 0), kernel.op_write_bytes.get(index, 0)
+        if op.repeat != 1:
+            read, written = read // op.repeat, written // op.repeat
+        return replace(
+            alone, read_bytes=alone.read_bytes + read, write_bytes=alone.write_bytes + written
+        )
 
     def _add_kernel(
-        self, members: list[int], costs: Mapping[int, Cost], starts: Mapping[int, int]
+        self, members: list[int], costs: Sequence[Cost], starts: Mapping[int, int]
     ) -> None:
         found = []
-        for i in members:
+        for i, used in zip(members, costs, strict=True):
             op, view, plain = self._priced[i]
-            used = self._run(op, view, _one_of(costs[i], op.repeat))
             if self._off_chip is not None and plain is not None:
                 crossed = self._off_chip(view, plain)
                 used = replace(used, read_bytes=crossed.read_bytes, write_bytes=crossed.write_bytes)

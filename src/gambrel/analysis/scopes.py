@@ -13,7 +13,6 @@ from gambrel.analysis.costs import CostTable
 from gambrel.analysis.estimate.totals import total as expected_total
 from gambrel.analysis.evaluation import Evaluation, Resource, binding_of, busy_of
 from gambrel.analysis.expected import Expected
-from gambrel.analysis.levels import add_levels
 from gambrel.analysis.measures import Bound, EngineWork, Estimate, Limiter, Measures, ResourceTime
 from gambrel.analysis.roofs import Roofs
 from gambrel.ops import Cost
@@ -113,8 +112,11 @@ def add(parts: Iterable[Measures], roofs: Roofs, whole_s: float | None = None) -
         sol_time_s=max(sol.values(), default=None),
         sol_bound=max(sol, key=lambda bound: sol[bound], default=None),
         sol_traffic_bytes=sol_bytes,
-        levels=add_levels(parts, result.flops),
     )
+    if any(part.levels for part in parts):
+        from gambrel.analysis.levels.total import add_levels  # most analyses have none
+
+        result = msgspec.structs.replace(result, levels=add_levels(parts, result.flops))
     return result if whole_s is None else share_of(result, whole_s)
 
 

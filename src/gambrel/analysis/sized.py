@@ -14,6 +14,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
 from gambrel.analysis.plan import KernelPlan, has_blocks
 from gambrel.analysis.traffic import OffChip
+from gambrel.ops import Cost
 from gambrel.ops.attention import SPLIT
 from gambrel.ops.base import Engine
 from gambrel.runtimes import HostOps, Kernels
@@ -47,6 +48,8 @@ class SizedWorkload:
         self._span = span
         self._compulsory: dict[int | None, Compulsory] = {}
         self._needed: dict[KernelPlan, KernelPlan] = {}
+        #: Costs of ops in kernels before their traffic, by how their formats change, then by op.
+        self.unmoved: dict[Any, dict[int, Cost]] = {}
         #: What engines run, by items and kernels: the traffic that on-chip memory leaves is not
         #: looked at.
         self.engines: dict[Any, EngineTable] = {}

@@ -136,8 +136,8 @@ def bench_of(
     return bench
 
 
-#: Ops of all benches that are kept, some kilobytes each.
-_KEPT_OPS: Final = 6_000
+#: Ops of all benches that are kept, some kilobytes each: a network at every batch for a catalog.
+_KEPT_OPS: Final = 20_000
 #: A bench for a catalog of devices counts as so many for one device: it has some 30 tables.
 _BULK_TABLES: Final = 5
 _recent: dict[tuple[Any, ...], Workbench] = {}
@@ -166,6 +166,7 @@ class Machine:
         self.roofs: Roofs = roofs_of(device, sparsity=settings.sparsity, engine=settings.engine)
         self.limits: SolRoofs = sol_roofs(self.roofs)
         self._estimators: dict[tuple[str, bool], Forecaster | None] = {}
+        self._plans: dict[str, KernelPlan] = {}
         self._chosen: dict[tuple[int, str | None, str | None], tuple[Workload, Resolved]] = {}
 
     def estimator(self, runtime: Runtime, *, language: bool = False) -> Forecaster | None:
@@ -197,13 +198,15 @@ class Machine:
 
     def plan(self, runtime: Runtime) -> KernelPlan:
         """What the runtime makes of a workload here."""
-        kept = self.limits.kept
-        return plan_of(
-            runtime,
-            self.device,
-            off_chip_only=self.roofs.off_chip_only,
-            on_chip_bytes=0 if kept.assumed else kept.capacity_bytes,
-        )
+        if runtime.id not in self._plans:
+            kept = self.limits.kept
+            self._plans[runtime.id] = plan_of(
+                runtime,
+                self.device,
+                off_chip_only=self.roofs.off_chip_only,
+                on_chip_bytes=0 if kept.assumed else kept.capacity_bytes,
+            )
+        return self._plans[runtime.id]
 
 
 #: Choices of precision and runtime that a machine keeps.

@@ -11,9 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gambrel.capture.files.identify import identify
-from gambrel.capture.files.safetensors_index import has_checkpoint
-from gambrel.capture.formats import SUFFIXES, format_of
 from gambrel.capture.inputs import example_call, given_call, holds_tensors, need_inputs
 from gambrel.capture.jax.functions import function_name, is_function
 from gambrel.capture.named_op import is_named_op, named_op
@@ -97,9 +94,18 @@ def _from_text(text: str, request: Request) -> ResolvedModel:
     path = Path(text)
     if path.is_file() or path.is_dir():
         return _from_file(path, request)
-    if path.suffix.lower() in SUFFIXES or ("/" in text and _looks_like_path(path)):
+    if _has_suffix(path) or ("/" in text and _looks_like_path(path)):
         return _missing_file(path, request)
     return _from_zoo(text, request)
+
+
+def _has_suffix(path: Path) -> bool:
+    """Whether a path ends as files of models do."""
+    if not path.suffix:
+        return False
+    from gambrel.capture.formats import SUFFIXES  # loads what tells files apart
+
+    return path.suffix.lower() in SUFFIXES
 
 
 def _from_timm(name: str, request: Request) -> ResolvedModel:
@@ -227,6 +233,9 @@ def _from_file(path: Path, request: Request) -> ResolvedModel:
         return _read_folder(path, request)
     if path.is_dir() and _is_coreml(path):
         return from_coreml(path, request)
+    from gambrel.capture.files.identify import identify
+    from gambrel.capture.formats import format_of
+
     row = format_of(identify(path))
     if not row.runs:
         refuse_inputs(f"{path.name} is a description of a model ({row.kind.value})", request)
@@ -234,6 +243,8 @@ def _from_file(path: Path, request: Request) -> ResolvedModel:
 
 
 def _from_hub(text: str, request: Request) -> ResolvedModel:
+    from gambrel.capture.files.safetensors_index import has_checkpoint
+
     folder = folder_of(text)
     refuse_inputs(f"{title_of(folder)} is a model of the hub", request)
     resolved = _from_file(folder, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,6 +11,7 @@ from gambrel.device.files import load_file
 from gambrel.device.lookup import find, from_peaks
 from gambrel.device.model import Device
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.views import view
 
 if TYPE_CHECKING:
     from gambrel.measure.records import HardwarePeaks
@@ -44,8 +44,8 @@ def resolve_hardware(hardware: Hardware) -> tuple[Device, tuple[str, ...]]:
 
 
 def this_machine() -> tuple[Device, tuple[str, ...]]:
-    """This machine as it was measured; measuring lies above this layer, so it is looked up late."""
-    found: tuple[Device, tuple[str, ...]] = import_module("gambrel.measure.this").this_device()
+    """This machine as it was measured."""
+    found: tuple[Device, tuple[str, ...]] = view("this_machine")
     return found
 
 

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.fileio import check_name, path_of, read_bytes
 from gambrel.hub import folder_of, is_hub, title_of
-from gambrel.llm.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from gambrel.llm.spec import ModelSpec
 
 _FILE: Final = Path(__file__).parent / "models.json"
 _MAX_BYTES: Final = 10_000_000
@@ -29,7 +31,8 @@ def spec_of(model: str | Path | Mapping[str, Any] | ModelSpec) -> ModelSpec:
         FileFormatError: A file that cannot be read as JSON.
         CaptureError: A configuration that is not understood.
     """
-    from gambrel.llm.config.read import read_config  # names are looked up without it
+    from gambrel.llm.config.read import read_config  # names are looked up without these
+    from gambrel.llm.spec import ModelSpec
 
     if isinstance(model, ModelSpec):
         return model

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gambrel.analysis.levels import cached_time
+from gambrel.analysis.levels.total import cached_time
 from gambrel.analysis.measures import Measures
 from gambrel.analysis.result import Analysis, OpResult
 

@@ -370,11 +370,14 @@ def render(record: object, name: str = "table", options: Options | None = None) 
     options, record = options or Options(), as_one(record)
     if name not in FORMATS:
         raise UnknownNameError("format", name, FORMATS)
-    if name in ("table", "markdown"):
-        from gambrel.report import markdown, terminal
+    if name == "table":
+        from gambrel.report import terminal
 
-        show = {"table": terminal.render, "markdown": markdown.render}[name]
-        return show(document(record, options), options)
+        return terminal.render(document(record, options), options)
+    if name == "markdown":
+        from gambrel.report import markdown
+
+        return markdown.render(document(record, options), options)
     if name == "csv":
         from gambrel.report import csv_
 

@@ -282,7 +282,7 @@ def test_total_is_as_certain_as_four_fifths_of_its_time():
 def test_ops_without_constants_count_with_their_bound():
     found = total([(part(4.0), 1.0), (None, 1.0), (None, None)])
     assert (found.value, found.low) == (5.0, 3.0)
-    assert found.reason.endswith("; 1 ops without constants count with their bound")
+    assert found.reason.endswith("; 1 ops without constants count with their roofline time")
     assert total([(None, 1.0)]) is None
     assert total([]) is None
 

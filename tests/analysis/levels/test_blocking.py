@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.levels import Product, choose_tile
+from gambrel.analysis.levels.blocking import Product, choose_tile
 from gambrel.analysis.levels.window import Window
 
 

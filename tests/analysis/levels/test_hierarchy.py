@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from gambrel.analysis.levels import hierarchy_of
+from gambrel.analysis.levels.hierarchy import hierarchy_of
 from gambrel.device.catalog import list_devices
 from gambrel.device.lookup import find
 from gambrel.device.model import Fact, MemoryLevel

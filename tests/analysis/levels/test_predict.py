@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import gambrel
 from gambrel.analysis.analyze import Settings, analyze
-from gambrel.analysis.levels import binding_level
+from gambrel.analysis.levels.total import binding_level
 from gambrel.capture.zoo import load
 from gambrel.device.lookup import find
 from gambrel.device.model import MemoryLevel

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gambrel.analysis.levels import Access, Reuse
+from gambrel.analysis.levels.reuse import Access, Reuse
 
 
 class Lines:

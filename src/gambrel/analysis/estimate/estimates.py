@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from gambrel.analysis.estimate.kinship import LEVELS
 from gambrel.analysis.estimate.totals import (
-    BEYOND_BOUND,
-    ONLY_BOUND,
+    BEYOND_ROOFLINE,
+    ONLY_ROOFLINE,
     confidence_of,
     is_worth_a_word,
-    with_bounds,
+    with_rooflines,
 )
 from gambrel.analysis.measures import Estimate
 
@@ -43,7 +43,7 @@ class Estimates:
         self.level, self.reason, self.caution = (
             np.zeros(bounds.shape, dtype=np.int64) for _ in range(3)
         )
-        self._texts: dict[str, int] = {"": 0, ONLY_BOUND: 1}
+        self._texts: dict[str, int] = {"": 0, ONLY_ROOFLINE: 1}
 
     def code(self, text: str) -> int:
         """The place of a text."""
@@ -96,7 +96,9 @@ class Estimates:
 
         values = part(self.value, 1.0)
         level = np.append(self.level[device, items], np.full(len(others), _LOW))
-        reason = np.append(self.reason[device, items], np.full(len(others), self.code(ONLY_BOUND)))
+        reason = np.append(
+            self.reason[device, items], np.full(len(others), self.code(ONLY_ROOFLINE))
+        )
         value = float(values.cumsum()[-1])
         confidence = confidence_of(np.bincount(level, values, len(LEVELS)).tolist(), value)
         sure = level == LEVELS.index(confidence)
@@ -106,9 +108,9 @@ class Estimates:
         return Estimate(
             value=value,
             low=float(part(self.low, 1.0).cumsum()[-1]),
-            high=float(part(self.high, BEYOND_BOUND).cumsum()[-1]),
+            high=float(part(self.high, BEYOND_ROOFLINE).cumsum()[-1]),
             confidence=confidence,
-            reason=with_bounds(texts[self._main(reason[sure], values[sure])[0]], len(others)),
+            reason=with_rooflines(texts[self._main(reason[sure], values[sure])[0]], len(others)),
             launches_s=float(part(self.launches_s, 0.0).cumsum()[-1]),
             caution=texts[caution] if is_worth_a_word(cautious, value) else "",
         )

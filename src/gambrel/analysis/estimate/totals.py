@@ -12,10 +12,10 @@ from gambrel.analysis.measures import Estimate
 _SHARE: Final = 0.8
 #: A caution is worth a word from this share of the time on.
 _CAUTION: Final = 0.1
-#: How much longer than its bound an op may take of which nothing else is known.
-BEYOND_BOUND: Final = 3.0
+#: How much longer than its roofline time an op may take of which nothing else is known.
+BEYOND_ROOFLINE: Final = 3.0
 #: The reason of its estimate.
-ONLY_BOUND: Final = "no constants: the bound"
+ONLY_ROOFLINE: Final = "no constants: the roofline"
 
 
 def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | None:
@@ -24,7 +24,7 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
     Values add. Lower and upper ends add too: errors of one model on one device are taken as fully
     correlated, which is the widest that a sum of ranges can be. The confidence is the best one that
     ops with 80 % of the time have at least; the reason is that of the largest part of the time
-    among the ops of that confidence. An op that has a bound and no estimate counts with its bound.
+    among the ops of that confidence. An op without an estimate counts with its roofline time.
 
     Args:
         parts: Of each op, its estimate and its roofline time, s.
@@ -36,8 +36,8 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
     found = [estimate for estimate, _ in pairs if estimate is not None]
     if not found:
         return None
-    bounds = [bound for estimate, bound in pairs if estimate is None and bound]
-    found += [_only_bound(bound) for bound in bounds]
+    others = [seconds for estimate, seconds in pairs if estimate is None and seconds]
+    found += [_only_roofline(seconds) for seconds in others]
     value = sum(p.value for p in found)
     by_level = [sum(p.value for p in found if p.confidence == level) for level in LEVELS]
     confidence = confidence_of(by_level, value)
@@ -47,20 +47,20 @@ def total(parts: Iterable[tuple[Estimate | None, float | None]]) -> Estimate | N
         low=sum(p.low for p in found),
         high=sum(p.high for p in found),
         confidence=confidence,
-        reason=with_bounds(reason, len(bounds)),
+        reason=with_rooflines(reason, len(others)),
         launches_s=sum(p.launches_s for p in found),
         host_s=sum(p.host_s for p in found),
         caution=_main_caution(found, value),
     )
 
 
-def _only_bound(seconds: float) -> Estimate:
+def _only_roofline(seconds: float) -> Estimate:
     return Estimate(
         value=seconds,
         low=seconds,
-        high=seconds * BEYOND_BOUND,
+        high=seconds * BEYOND_ROOFLINE,
         confidence="low",
-        reason=ONLY_BOUND,
+        reason=ONLY_ROOFLINE,
     )
 
 
@@ -92,9 +92,11 @@ def is_worth_a_word(cautious: float, whole: float) -> bool:
     return cautious >= _CAUTION * whole
 
 
-def with_bounds(reason: str, count: int) -> str:
-    """A reason with the number of ops that count with their bound."""
-    return f"{reason}; {count} ops without constants count with their bound" if count else reason
+def with_rooflines(reason: str, count: int) -> str:
+    """A reason with the number of ops that count with their roofline time."""
+    if not count:
+        return reason
+    return f"{reason}; {count} ops without constants count with their roofline time"
 
 
 def _main_reason(parts: list[Estimate]) -> str:

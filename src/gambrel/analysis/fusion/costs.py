@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from gambrel.analysis.fusion.kernel import Kernel
 from gambrel.analysis.fusion.program import Priced
 from gambrel.ops import Cost
-from gambrel.ops.base import Work
+from gambrel.ops.base import Size, Work
+from gambrel.workload import Op
 
 
 def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int, Cost]:
@@ -29,19 +32,28 @@ def fused_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> dict[int
         for i in kernel.ops:
             op, _, cost = priced[i]
             if cost is not None:
-                found[i] = Cost(  # `replace` takes several times as long
-                    work={key: n * op.repeat for key, n in cost.work.items()},
-                    read_bytes=kernel.op_read_bytes.get(i, 0),
-                    write_bytes=kernel.op_write_bytes.get(i, 0),
-                    link_bytes=cost.link_bytes * op.repeat,
-                    network_bytes=cost.network_bytes * op.repeat,
-                    touched=cost.touched,
-                    least_read_bytes=cost.least_read_bytes,
-                    least_link_bytes=cost.least_link_bytes,
-                    least_network_bytes=cost.least_network_bytes,
-                    prunable=cost.prunable,
-                )
+                moved = kernel.op_read_bytes.get(i, 0), kernel.op_write_bytes.get(i, 0)
+                found[i] = cost_within(op, cost, *moved)
     return found
+
+
+def cost_within(op: Op, cost: Cost, read_bytes: Size, write_bytes: Size) -> Cost:
+    """The cost of all executions of an op with the traffic that its kernel leaves it.
+
+    Args:
+        op: The op.
+        cost: Of one execution as a kernel of its own.
+        read_bytes: Of all executions within the kernel.
+        write_bytes: Likewise.
+    """
+    return replace(
+        cost,
+        work={key: n * op.repeat for key, n in cost.work.items()},
+        read_bytes=read_bytes,
+        write_bytes=write_bytes,
+        link_bytes=cost.link_bytes * op.repeat,
+        network_bytes=cost.network_bytes * op.repeat,
+    )
 
 
 def kernel_costs(kernels: Sequence[Kernel], priced: Sequence[Priced]) -> tuple[Cost, ...]:

@@ -77,11 +77,12 @@ def _kept(kernel: Kernel, own: Inner, allowance: Allowance, scores: frozenset[in
     both = (*own.reads.items(), *own.writes.items())
     inner = total(n for i, n in both if i not in free)
     kept = allowance.group_bytes * kernel.repeat
-    left = where(inner > kept, (inner - kept) / maximum(inner, 1), 0.0)
+    if not free and isinstance(inner, int) and not (inner and kept):
+        return kernel  # nothing to keep, or nowhere
+    stays = 1 - where(inner > kept, (inner - kept) / maximum(inner, 1), 0.0)
 
     def remaining(whole: Mapping[int, Size], own: Mapping[int, Size]) -> dict[int, Size]:
-        shares = {i: 0.0 if i in free else left for i in whole}
-        return {i: rounded(n - own[i] * (1 - shares[i])) for i, n in whole.items()}
+        return {i: rounded(n - own[i] * (1.0 if i in free else stays)) for i, n in whole.items()}
 
     return replace(
         kernel,

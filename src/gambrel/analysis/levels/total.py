@@ -75,10 +75,10 @@ def binding_level(levels: Sequence[LevelTraffic]) -> str | None:
 
 
 def cached_roofline(rows: Iterable[Measures]) -> float | None:
-    """The bound when every level carries its own traffic: the sum over ops of the slowest resource.
+    """The roofline when every level carries its own traffic: the sum of each op's slowest resource.
 
-    Engines and links are as in the bound; in place of all compulsory bytes at the main memory, each
-    level with a known bandwidth moves what it must supply.
+    Engines and links count as they do there; in place of all compulsory bytes at the main memory,
+    each level with a known bandwidth moves what it must supply.
 
     Returns:
         Seconds; None when no op has levels.
@@ -132,11 +132,11 @@ def _with(row: OpResult, traffic: Sequence[Traffic]) -> OpResult:
 def describe_caches(
     total: Measures, cached_s: float | None, warm: bool, rows: Sequence[OpResult] = ()
 ) -> tuple[str, ...]:
-    """One sentence where the caches change the bound by more than 5 %; nothing elsewhere.
+    """One sentence where the caches change the roofline by more than 5 %; nothing elsewhere.
 
     Args:
         total: Of the whole.
-        cached_s: Its bound with the caches counted.
+        cached_s: Its roofline time with the caches counted.
         warm: Whether the caches start full.
         rows: The ops, to name the inner levels that limit some of them.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, Final
 
 from gambrel.errors import InputError, UnknownNameError
+from gambrel.views import view
 
 #: One or a few models of each kind that people run: classifiers with and without attention,
 #: detectors, segmentation, encoders, language models in both phases, speech, an image generator.
@@ -53,8 +53,7 @@ def _members(name: str) -> Iterator[str]:
         yield from MODEL_SETS[name]
         return
     family = name.removeprefix(_FAMILY).strip()
-    # The zoo lies above this layer, so it is looked up late.
-    entries = import_module("gambrel.capture.zoo").list_models()
+    entries = view("models")
     known = dict.fromkeys(entry.family for entry in entries)
     if family.lower() not in {one.lower() for one in known}:
         raise UnknownNameError("family of models", family, tuple(known))

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ from gambrel.measure.profile.run import (
     run,
     tensors_in,
 )
-from gambrel.measure.profile.step import Training, step_of
+from gambrel.measure.profile.step import PreparedStep, Training, step_of
 from gambrel.measure.records import HardwarePeaks
 from gambrel.report import replace_file
 from gambrel.report.answers import Profiled
@@ -178,18 +179,10 @@ class RooflineAnalyzer:
             args, kwargs = as_call(self._sample, name)
             kwargs |= moved(self._kwargs, name)
             with step_of(model, args, kwargs, training) as step:
-                runs = run(
-                    step.run,
-                    name,
-                    warmup=warmup,
-                    steps=steps,
-                    ops=len(computed.ops),
-                    clock=self._clock,
-                )
+                measure = partial(run, step.run, name, warmup=warmup, steps=steps)
+                runs = measure(ops=len(computed.ops), clock=self._clock)
                 if name.startswith("cpu"):
-                    held = (*step.held(), *tensors_in((args, kwargs)))
-                    peak, counted = peak_of(step.run, held), count(step.run, _COUNTED)
-                    runs = replace(runs, peak_bytes=peak, counted=counted)
+                    runs = _with_counts(runs, step, (args, kwargs))
                 elif runs.peak_bytes is not None:
                     runs = replace(runs, peak_bytes=runs.peak_bytes - others)
         self._keep(computed, runs, fused=compiler is not None)
@@ -406,6 +399,13 @@ def _is_measured(device: Device) -> bool:
     """Whether its compute roofs are what was attained here, not what a maker publishes."""
     kinds = {ceiling.kind for ceiling in device.ceilings}
     return kinds == {CeilingKind.MEASURED}
+
+
+def _with_counts(runs: Runs, step: PreparedStep, call: tuple[Any, ...]) -> Runs:
+    """The runs with what one more step keeps in memory, and what counters of the processor say."""
+    held = (*step.held(), *tensors_in(call))
+    peak, counted = peak_of(step.run, held), count(step.run, _COUNTED)
+    return replace(runs, peak_bytes=peak, counted=counted)
 
 
 def _check_device(name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gambrel.analysis.levels import USABLE, binding_level, hierarchy_of
+from gambrel.analysis.levels.hierarchy import hierarchy_of
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.roofs import roofs_of
 from gambrel.report.blocks import (
@@ -55,6 +55,8 @@ def _unread(analysis: Analysis) -> Section:
 
 
 def _whole(analysis: Analysis) -> DataTable:
+    from gambrel.analysis.levels.total import binding_level
+
     levels, binding = analysis.total.levels, binding_level(analysis.total.levels)
     return table_of(
         levels,
@@ -78,6 +80,8 @@ def _remarks(analysis: Analysis) -> list[str]:
         f"without caches between ops: {format_si(total.roofline_time_s, 's', 3)}.",
     ]
     if len(total.levels) > 1:
+        from gambrel.analysis.levels.predict import USABLE
+
         usable = format_percent(USABLE)
         remarks.append(f"{usable} of each cache is taken as usable: an assumption, not measured.")
         remarks += [text[0].upper() + text[1:] for text in analysis.cache_notes]
@@ -102,5 +106,7 @@ def _ops(analysis: Analysis) -> DataTable:
         )
         for i, level in enumerate(analysis.total.levels)
     ]
+    from gambrel.analysis.levels.total import binding_level
+
     longest = (binding_level(op.measures.levels) or "unknown" for op in ops)
     return DataTable(columns=(names, *traffic, words("longest", longest, priority=1)), all=True)
