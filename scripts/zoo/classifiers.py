@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.entry import Entry, Point, Subject, classifier, empty, lean, module_subject
 
 #: Name, package, builder, what it is, side, other names.
 TABLE: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
@@ -89,26 +89,12 @@ VIDEO = (
 def entries() -> Iterator[Entry]:
     """Images, then videos."""
     for name, package, builder, about, side, aliases in TABLE:
-        yield _entry(
+        yield classifier(
             name, about, partial(_image, package, builder, side), aliases, f"{package} {builder}"
         )
     for name, builder, about, aliases in VIDEO:
         what = f"{about}, 16 frames of 112x112"
-        yield _entry(name, what, partial(_video, builder), aliases, f"torchvision {builder}")
-
-
-def _entry(name: str, about: str, build: Any, aliases: tuple[str, ...], source: str) -> Entry:
-    return Entry(
-        name=name,
-        family="image classification",
-        about=about,
-        build=build,
-        symbols=(batch(),),
-        values={"batch": (1, 3)},
-        held_out=({"batch": 2}, {"batch": 8}),
-        aliases=aliases,
-        source=source,
-    )
+        yield classifier(name, what, partial(_video, builder), aliases, f"torchvision {builder}")
 
 
 def _image(package: str, builder: str, side: int) -> Subject:

@@ -75,6 +75,49 @@ class Entry:
         return f"{package} {version(package).split('+')[0]} {rest}".strip()
 
 
+def classifier(
+    name: str,
+    about: str,
+    build: Callable[[], Subject],
+    aliases: tuple[str, ...],
+    source: str,
+    *,
+    side: int | None = None,
+    assumptions: tuple[str, ...] = (),
+) -> Entry:
+    """An image classifier; of any side that is a multiple of 32 where a default is given.
+
+    Args:
+        name: As of `Entry`, like the others.
+        about: One line.
+        build: Makes the model.
+        aliases: Other names.
+        source: Package and builder.
+        side: The default, for networks of convolutions; None for a model made for one side.
+        assumptions: Sentences to be printed with every result.
+    """
+    symbols, values = (batch(),), {"batch": (1, 3)}
+    held_out: tuple[Point, ...] = ({"batch": 2}, {"batch": 8})
+    if side is not None:
+        image = Symbol(
+            name="image", default=side, minimum=64, multiple_of=32, about="image side in pixels"
+        )
+        symbols, values = (*symbols, image), {**values, "image": (64, 160, 224)}
+        held_out = ({"batch": 2, "image": 320}, {"batch": 7, "image": 96})
+    return Entry(
+        name=name,
+        family="image classification",
+        about=about,
+        build=build,
+        symbols=symbols,
+        values=values,
+        held_out=held_out,
+        aliases=aliases,
+        source=source,
+        assumptions=assumptions,
+    )
+
+
 def module_subject(
     build: Callable[[], Any], inputs: Callable[[Any, Point], tuple[tuple[Any, ...], dict[str, Any]]]
 ) -> Subject:

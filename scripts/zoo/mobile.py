@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gambrel.workload import Symbol
-from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.entry import Entry, Point, Subject, classifier, empty, lean, module_subject
 
 #: Convolutions alone, which take any side: name, builder, what it is, side, other names.
 ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
@@ -67,33 +66,11 @@ _MERGED = ("mobileone", "repvit", "fastvit")
 
 def entries() -> Iterator[Entry]:
     """Those with a free side, then the others."""
-    for name, builder, about, side, aliases in ANY_SIDE:
-        image = Symbol(
-            name="image", default=side, minimum=64, multiple_of=32, about="image side in pixels"
-        )
-        yield Entry(
-            name=name,
-            family="image classification",
-            about=about,
-            build=partial(_subject, builder, side),
-            symbols=(batch(), image),
-            values={"batch": (1, 3), "image": (64, 160, 224)},
-            held_out=({"batch": 2, "image": 320}, {"batch": 7, "image": 96}),
-            aliases=aliases,
-            source=f"timm {builder}",
-        )
-    for name, builder, about, side, aliases in ONE_SIDE:
-        yield Entry(
-            name=name,
-            family="image classification",
-            about=about,
-            build=partial(_subject, builder, side),
-            symbols=(batch(),),
-            values={"batch": (1, 3)},
-            held_out=({"batch": 2}, {"batch": 8}),
-            aliases=aliases,
-            source=f"timm {builder}",
-        )
+    for table, free in ((ANY_SIDE, True), (ONE_SIDE, False)):
+        for name, builder, about, side, aliases in table:
+            build = partial(_subject, builder, side)
+            source = f"timm {builder}"
+            yield classifier(name, about, build, aliases, source, side=side if free else None)
 
 
 def _subject(builder: str, side: int) -> Subject:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from gambrel.workload import Symbol
-from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
+from zoo.entry import Entry, Point, Subject, classifier, empty, lean, module_subject
 
 #: Convolutional networks take any side that is a multiple of their total stride: name, torchvision
 #: builder, what it is, other names. The side of the published accuracy is 224 unless given.
@@ -37,6 +36,9 @@ CONVOLUTIONAL = (
     ("regnet-y-400mf", "regnet_y_400mf", "RegNetY-400MF", ()),
     ("regnet-y-8gf", "regnet_y_8gf", "RegNetY-8GF", ("regnet-y", "regnet")),
     ("densenet121", "densenet121", "DenseNet-121", ("densenet",)),
+    ("densenet161", "densenet161", "DenseNet-161", ()),
+    ("densenet169", "densenet169", "DenseNet-169", ()),
+    ("densenet201", "densenet201", "DenseNet-201", ()),
 )
 
 #: The side at which each was published, where not 224; the nearest multiple of 32.
@@ -50,6 +52,7 @@ SIDES = {
 #: Models made for one side: name, package, builder, what it is, other names. (VGG and AlexNet pool
 #: to a fixed size in windows that follow no polynomial in the side.)
 ONE_SIDE = (
+    ("vgg11", "torchvision", "vgg11", "VGG-11", ()),
     ("vgg16", "torchvision", "vgg16", "VGG-16", ()),
     ("alexnet", "torchvision", "alexnet", "AlexNet", ()),
     (
@@ -91,33 +94,18 @@ def entries() -> Iterator[Entry]:
     """Convolutional networks with a free side, then models with the side they were made for."""
     for name, builder, about, aliases in CONVOLUTIONAL:
         side = SIDES.get(name, 224)
-        image = Symbol(
-            name="image", default=side, minimum=64, multiple_of=32, about="image side in pixels"
-        )
-        yield Entry(
-            name=name,
-            family="image classification",
-            about=about,
-            build=partial(_subject, "torchvision", builder),
-            symbols=(batch(), image),
-            values={"batch": (1, 3), "image": (64, 160, 224)},
-            held_out=({"batch": 2, "image": 320}, {"batch": 7, "image": 96}),
-            aliases=aliases,
-            source=f"torchvision {builder}",
+        yield classifier(
+            name,
+            about,
+            partial(_subject, "torchvision", builder),
+            aliases,
+            f"torchvision {builder}",
+            side=side,
             assumptions=_off_grid(name, side),
         )
     for name, package, builder, about, aliases in ONE_SIDE:
-        yield Entry(
-            name=name,
-            family="image classification",
-            about=about,
-            build=partial(_subject, package, builder),
-            symbols=(batch(),),
-            values={"batch": (1, 3)},
-            held_out=({"batch": 2}, {"batch": 8}),
-            aliases=aliases,
-            source=f"{package} {builder}",
-        )
+        build = partial(_subject, package, builder)
+        yield classifier(name, about, build, aliases, f"{package} {builder}")
 
 
 def _off_grid(name: str, side: int) -> tuple[str, ...]:
