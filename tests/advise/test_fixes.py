@@ -98,7 +98,7 @@ def test_the_command_in_the_report_repeats_the_first_fix(capsys):
     command, other = words.split(" Notes")[0].split(" Other devices: ")
     other = other.split(" •")[0].split(" --verbose")[0]
     command = command.removesuffix(" •")
-    assert other == "gambrel select resnet50 --batch 1 --image 224 --latency 0.0012s"
+    assert other == "gambrel select resnet50 --batch 1 --image 224 --latency 1.2ms"
     assert run([*shlex.split(other)[1:], "--json"]) == 0
     capsys.readouterr()
     assert run([*shlex.split(command)[1:], "--json"]) == 0

@@ -148,7 +148,7 @@ def test_what_people_use(device, precision, language, expected):
         ("tensorrt", "mi300x", None, "NVIDIA TensorRT does not run on mi300x; choose from"),
         ("edgetpu", "h100-sxm5-80gb", None, "Edge TPU compiler does not run on h100-sxm5-80gb"),
         ("vllm", "a100-sxm4-80gb", None, "vLLM runs language models only; choose from"),
-        ("openvino", "raspberry-pi-5", None, "Intel OpenVINO does not run on raspberry-pi-5"),
+        ("openvino", "m1", None, "Intel OpenVINO does not run on m1"),
         ("hailort", "hailo-8", "fp32", "HailoRT does not run fp32; it takes int8, int4"),
     ],
 )

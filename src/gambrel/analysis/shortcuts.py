@@ -21,8 +21,8 @@ _WINOGRAD: Final = "winograd"
 _PADDING: Final = "padding"
 LENGTHS: Final = "masked or padded tokens need not be computed"
 _SAID: Final = {
-    _WINOGRAD: "convolutions at stride 1 need fewer multiplications by Winograd's algorithm or FFT "
-    "(3x3 ones up to 4 times fewer with tiles of 4x4), which saves at most {} of the work",
+    _WINOGRAD: "convolutions at stride 1 take fewer multiplications by Winograd's algorithm or FFT,"
+    " which saves at most {} of the work",
     _PADDING: "positions of zero padding need not be multiplied, {} of the work",
 }
 

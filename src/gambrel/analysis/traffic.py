@@ -88,7 +88,8 @@ class OffChip:
         weights = tuple(t for t in view.inputs if t.role in {Role.WEIGHT, Role.BUFFER})
         inputs = tuple(t for t in view.inputs if t.role == Role.INPUT)
         outputs = tuple(t for t in view.outputs if t.storage in self._outputs)
-        read = distinct_bytes(weights) * self._streamed + distinct_bytes(inputs)
+        streamed = round(distinct_bytes(weights) * self._streamed)  # the same at every batch
+        read = streamed + distinct_bytes(inputs)
         return replace(
             cost, read_bytes=minimum(read, cost.read_bytes), write_bytes=distinct_bytes(outputs)
         )

@@ -67,7 +67,7 @@ _REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.i
 _ANSWERED: Final[dict[str, tuple[str, ...]]] = {
     "devices": ("Latency, power",),
     "serve": ("In chat one device", "One step is analyzed"),
-    "train": ("The built-in models", "In chat one device"),
+    "train": ("In chat, training", "In chat one device"),
     "kv_cache": ("In chat one device",),
 }
 
@@ -87,8 +87,8 @@ def refusal(text: str, intent: str = "") -> str:
 
 #: Kinds of question whose answers show every figure, or sort by the one that is named.
 _OF_ALL: Final = frozenset(
-    {"compare", "select", "check", "judge", "what_if", "recommend", "why", "ops", "device", "utilization",
-     "serve", "batch", "train"}
+    {"compare", "select", "check", "judge", "what_if", "recommend", "why", "ops", "device",
+     "utilization", "serve", "batch", "train"}
 )  # fmt: skip
 _SHOWN: Final = frozenset(
     {"bandwidth", "compute", "energy", "memory", "power", "throughput", "efficiency", "bound",

@@ -286,7 +286,7 @@ def test_casts_cost_host_time_and_the_report_names_the_formats():
 @pytest.mark.parametrize(
     ("model", "asked", "message"),
     [
-        ("resnet50", {"autocast": "fp16"}, "resnet50 is not captured from code of PyTorch"),
+        ("yolov8n", {"autocast": "fp16"}, "yolov8n is not captured from code of PyTorch"),
         ("matmul:m=8,n=8,k=8,bf16", {"autocast": "bf16"}, "--precision bf16"),
         ("matmul:m=8,n=8,k=8,bf16", {"train": True}, "is an inference workload"),
     ],
