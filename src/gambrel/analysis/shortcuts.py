@@ -21,8 +21,8 @@ _WINOGRAD: Final = "winograd"
 _PADDING: Final = "padding"
 LENGTHS: Final = "masked or padded tokens need not be computed"
 _SAID: Final = {
-    _WINOGRAD: "convolutions at stride 1 take fewer multiplications by Winograd's algorithm or FFT,"
-    " which saves at most {} of the work",
+    _WINOGRAD: "by Winograd's algorithm or FFT convolutions at stride 1 multiply less, "
+    "saving at most {} of the work",
     _PADDING: "positions of zero padding need not be multiplied, {} of the work",
 }
 
