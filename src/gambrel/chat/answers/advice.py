@@ -150,7 +150,7 @@ def _meeting(found: Selection) -> str:
     beyond = sum(expected_beyond(one.verdict, one.constraints) for one in found.meets)
     missed = f"; {beyond} of these miss one by the expected value" if beyond else ""
     return (
-        f"{len(found.meets)} devices may meet them: {sure} PASS, the others are MARGINAL (a limit "
+        f"{len(found.meets)} may meet them: {sure} devices PASS, the others are MARGINAL (a limit "
         f"lies within the range of its figure{missed})"
     )
 
