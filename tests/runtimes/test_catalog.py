@@ -221,3 +221,20 @@ def test_onnx_runtime_means_its_execution_provider(device, expected):
     assert choose(machine, "ort").runtime.id == expected
     names = [r.id for r in on_device(machine) if r.id.startswith("onnxruntime")]
     assert names == [expected]  # a runtime and its part are not two answers
+
+
+#: Runtimes that run on devices of one maker.
+_OF_ONE_MAKER = {
+    "Apple": ("coreml", "coreml-ane", "mlx"),
+    "NVIDIA": ("tensorrt", "tensorrt-llm", "tensorrt-edge-llm", "onnxruntime-cuda"),
+    "Qualcomm": ("qnn", "genie", "onnxruntime-qnn"),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=named)
+def test_what_a_device_is_called_by_chance_brings_no_runtime(device):
+    """An "ATOM (8 neural engines)" is no Neural Engine, and a processor by NVIDIA is no GPU."""
+    there = {r.id for language in (False, True) for r in on_device(device, language=language)}
+    for maker, ids in _OF_ONE_MAKER.items():
+        if device.vendor != maker or device.category == "cpu":
+            assert not there.intersection(ids)
