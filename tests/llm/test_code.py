@@ -41,27 +41,38 @@ def test_decode_launches_op_for_op_what_a_capture_has(model_type: str) -> None:
     assert kinds(own) == kinds(captured)
 
 
-# Launches of captures of the small configurations, transformers 5.24.
+# Launches of four layers of the small configurations as captured, transformers 5.24; what runs once
+# a step beside the layers (masks, positions) counts for little in a model of full depth.
 @pytest.mark.parametrize(
-    ("model_type", "captured"),
+    ("model_type", "captured", "off"),
     [
-        ("mistral", 179),
-        ("qwen2", 179),
-        ("gemma", 198),
-        ("gemma3_text", 370),
-        ("gpt2", 84),
-        ("phi", 140),
-        ("phi3", 175),
-        ("mixtral", 251),
-        ("qwen3_moe", 307),
-        ("olmo2", 249),
+        ("mistral", 160, 0),
+        ("qwen2", 160, 0),
+        ("gemma", 176, 0),
+        ("gemma2", 300, 0),
+        ("gemma3_text", 336, 0),
+        ("gpt2", 76, 0),
+        ("bloom", 100, 0),
+        ("phi", 128, 0),
+        ("gpt_oss", 304, 0),
+        ("phi3", 156, 0.06),
+        ("olmo2", 232, 0.04),
+        ("cohere", 160, 0.11),
+        ("mixtral", 232, 0.02),
+        ("qwen3_moe", 288, 0.02),
+        ("glm4_moe", 340, 0.02),
+        ("deepseek_v3", 364, 0.02),
+        ("qwen3_next", 366, 0.08),
     ],
 )
-def test_decode_launches_as_many_as_a_capture(model_type: str, captured: int) -> None:
+def test_a_layer_launches_as_many_ops_as_a_capture(
+    model_type: str, captured: int, off: float
+) -> None:
     changes = DECODERS[model_type] if model_type in DECODERS else DIFFERENT[model_type][0]
     config = small(model_type, changes)
     own = workload_of_config(config, phase="decode", sizes=DECODE, as_code=True)
-    assert launches(own) == pytest.approx(captured, rel=0.05)
+    layers = [op for op in own.ops if ".*" in op.module and not is_free(op.kind)]
+    assert sum(op.repeat for op in layers) == pytest.approx(captured, rel=off, abs=0)
 
 
 def test_llama_2_7b_launches_40_ops_a_layer() -> None:
@@ -94,3 +105,15 @@ def test_matrix_work_and_weights_do_not_change() -> None:
     assert {k: flops for k, (flops, _) in code[0].items()} == {
         k: flops for k, (flops, _) in fused[0].items()
     }
+
+
+@pytest.mark.parametrize("model_type", ["gemma2", "gpt_oss", "bloom"])
+def test_attention_written_out_multiplies_as_much_as_a_kernel(model_type: str) -> None:
+    changes = DECODERS[model_type] if model_type in DECODERS else DIFFERENT[model_type][0]
+    config = small(model_type, changes)
+    fused, code = (
+        totals(workload_of_config(config, phase="decode", sizes=DECODE, as_code=as_code), **DECODE)
+        for as_code in (False, True)
+    )
+    assert "attention" not in code[0]
+    assert sum(n for n, _ in code[0].values()) == sum(n for n, _ in fused[0].values())

@@ -20,7 +20,7 @@ from gambrel.llm.blocks.linear import as_output, linear
 from gambrel.llm.blocks.norms import add, norm
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions
-from gambrel.llm.spec import Attention, LayerGroup, ModelSpec, mixers_of
+from gambrel.llm.spec import Attention, LatentAttention, LayerGroup, ModelSpec, mixers_of
 from gambrel.llm.step import ForwardPass, SequenceGroup
 from gambrel.workload import Dim, Workload
 
@@ -63,6 +63,7 @@ def build(
         absorbed=absorbed,
         as_code=as_code,
         shifted_norms=spec.shifted_norms,
+        written_norms=spec.written_norms,
     )
     x, memory = _embed(e, spec, step), _encode(e, spec, step)
     s = ResidualStream(rows=_rows(spec, step), hidden=spec.hidden, memory=memory, exchange=exchange)
@@ -112,6 +113,9 @@ def _shared(e: Emitter, spec: ModelSpec, rows: Dim) -> None:
     for mixer in found:
         if isinstance(mixer, Attention) and mixer.rope:
             code.angles(e, rows, mixer.rotary_dim or mixer.head_dim)
+            return
+        if isinstance(mixer, LatentAttention):
+            code.angles(e, rows, mixer.rope_head_dim)
             return
 
 

@@ -48,7 +48,10 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
         out_bias: Whether the output projection has one.
         fused: Projections stored as one matrix: ``"qkv"`` or none.
         gated: The output is multiplied by a sigmoid of as many further query values.
+        halves: The code rotates the halves of a head one after the other.
         sinks: One learned logit a head joins the softmax.
+        scores: What transformers' code does to the scores, op by op, where it calls no fused
+            kernel.
         memory_hidden: Width of the sequence that keys and values come from, for cross attention.
         input_hidden: Width of its input where that is not the model's (Zamba concatenates).
     """
@@ -69,7 +72,9 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, tag="attention", omit
     out_bias: bool = False
     fused: Literal["", "qkv"] = ""
     gated: bool = False
+    halves: bool = False
     sinks: bool = False
+    scores: tuple[str, ...] = ()
     memory_hidden: int | None = None
     input_hidden: int | None = None
 

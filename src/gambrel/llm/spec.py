@@ -87,6 +87,8 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
         activation: A function of `gambrel.ops.elementwise`.
         bias: Whether the experts' projections have biases.
         latent_bias: Whether the projections to their width and back have biases.
+        written: Name of their gate where transformers' code writes it out in several ops.
+        chosen_first: The router's softmax is over the chosen experts alone.
         router_bias: A bias of the router's projection.
         correction_bias: A learned term that only picks (DeepSeek V3); it is no parameter that
             gradients train, but the checkpoint holds it.
@@ -106,6 +108,8 @@ class Mixture(msgspec.Struct, frozen=True, kw_only=True, tag="mixture", omit_def
     activation: str = "silu"
     bias: bool = False
     latent_bias: bool = False
+    written: str = ""
+    chosen_first: bool = False
     router_bias: bool = False
     correction_bias: bool = False
     shared_width: int = 0
@@ -305,6 +309,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         final_norm: Kind of the last norm; empty for none.
         norm_bias: Whether these have biases.
         shifted_norms: RMS norms multiply by one plus their weights (Gemma).
+        written_norms: Layer norms are written out in transformers' code (Command R).
         front: Images instead of tokens (a vision transformer).
         encoders: Parts that run once over inputs of their own.
         mtp: Extra layers that predict further tokens (multi-token prediction); 0 is none.
@@ -336,6 +341,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     final_norm: str = "rms_norm"
     norm_bias: bool = False
     shifted_norms: bool = False
+    written_norms: bool = False
     front: Patches | None = None
     encoders: tuple[Encoder, ...] = ()
     mtp: int = 0

@@ -10,6 +10,7 @@ from gambrel.llm.blocks import code
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import keep_weights, linear
 from gambrel.llm.blocks.norms import fused_norm, norm
+from gambrel.llm.blocks.scores import written_out
 from gambrel.llm.dims import at_most, is_number, plus, times
 from gambrel.llm.spec import Attention
 from gambrel.llm.step import SequenceGroup
@@ -33,9 +34,14 @@ def attention(e: Emitter, a: Attention, x: Index, rows: Dim, hidden: int) -> Ind
         if a.qk_norm:
             _qk_norms(e, a, x, rows)
     out = e.activation(rows, a.heads * a.value_dim)
+    run = written_out if e.as_code and a.scores else kernel
     for (group, start), (key, value) in zip(e.split(), caches, strict=True):
-        kernel(e, a, group, (q, key, value, out), start)
-    if a.gated:
+        run(e, a, group, (q, key, value, out), start)
+    if a.gated and e.as_code:
+        width = a.heads * a.value_dim
+        shares = e.elementwise("sigmoid", (e.view(q, (rows, width)),), rows, width)
+        out = e.elementwise("mul", (out, shares), rows, width)
+    elif a.gated:
         e.op(
             "elementwise",
             (),
@@ -128,13 +134,14 @@ def _project_as_code(
         into = values if fresh else None
         v = linear(e, x, "v_proj", rows, width, v_width, bias="v" in a.qkv_bias, out=into)
     if a.gated:
+        code.moved(e, (q,), rows, a.heads * a.head_dim, "clone")
         q = e.view(q, (rows, a.heads * a.head_dim))
     if a.qk_norm:
         q, k = _normed_heads(e, a, q, "q_norm", rows), _normed_heads(e, a, k, "k_norm", rows)
     if a.rope:
         dims = (a.head_dim, a.rotary_dim or a.head_dim)
-        q = code.rotated(e, q, rows, a.heads, dims)
-        k = code.rotated(e, k, rows, a.kv_heads, dims)
+        turn = code.rotated_halves if a.halves else code.rotated
+        q, k = turn(e, q, rows, a.heads, dims), turn(e, k, rows, a.kv_heads, dims)
     for source, places, done in ((k, keys, fresh and not changed), (v, values, fresh)):
         for place in () if done else places:
             code.copied(e, source, place)

@@ -11,7 +11,7 @@ from typing import Final
 
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.dims import times
-from gambrel.llm.spec import Mixture
+from gambrel.llm.spec import LinearAttention
 from gambrel.workload import Dim
 
 #: Activations that the code writes out → their ops.
@@ -19,6 +19,7 @@ _COMPOSED: Final[dict[str, tuple[str, ...]]] = {
     "gelu_new": ("mul", "cube", "mul", "add", "mul", "tanh", "add", "mul"),
     "gelu_fast": ("mul", "mul", "mul", "mul", "add", "mul", "tanh", "add", "mul"),
     "quick_gelu": ("mul", "sigmoid", "mul"),
+    "clamped_swiglu": ("clamp", "clamp", "mul", "sigmoid", "mul", "add", "mul"),
     "relu2": ("relu", "square"),
     "relu_squared": ("relu", "square"),
 }
@@ -28,12 +29,19 @@ def cast(e: Emitter, x: Index, rows: Dim, width: int, dtype: str) -> Index:
     """A change of number format; nothing where the format is the same."""
     if e.tensors[x].dtype == dtype:
         return x
-    return _moved(e, (x,), rows, width, "cast", dtype)
+    return moved(e, (x,), rows, width, "cast", dtype)
 
 
 def copied(e: Emitter, x: Index, into: Index) -> None:
     """A copy to where a cache keeps it."""
     e.op("copy", (x,), (into,), name="copy", attrs={"function": "copy"})
+
+
+def kept(e: Emitter, x: Index, state: Index) -> None:
+    """The last inputs of a convolution, joined with new ones and kept."""
+    joined = e.tensor(e.tensors[state].shape, e.tensors[x].dtype)
+    e.op("copy", (state, x), (joined,), name="cat", attrs={"function": "cat"})
+    copied(e, joined, state)
 
 
 def rms_norm(e: Emitter, x: Index, weight: Index | None, sizes: tuple[Dim, int, Dim]) -> Index:
@@ -45,17 +53,10 @@ def rms_norm(e: Emitter, x: Index, weight: Index | None, sizes: tuple[Dim, int, 
         weight: Of the norm; None where it has none.
         sizes: Rows, width of a row, and parts of all rows that are normalized apart.
     """
-    rows, width, parts = sizes
+    rows, width, _ = sizes
     given = e.tensors[x].dtype
     x = cast(e, x, rows, width, "fp32")
-    square = e.elementwise("square", (x,), rows, width, "fp32")
-    mean = e.activation(parts, 1, "fp32")
-    attrs = {"function": "mean"}
-    n = times(rows, width)
-    e.op("reduction", (square,), (mean,), name="mean", elements=n, outputs=parts, attrs=attrs)
-    shifted = e.elementwise("add", (mean,), parts, 1, "fp32")
-    root = e.elementwise("rsqrt", (shifted,), parts, 1, "fp32")
-    x = e.elementwise("mul", (x, root), rows, width, "fp32")
+    x = _to_unit_variance(e, x, x, sizes)
     if weight is None:
         return cast(e, x, rows, width, given)
     if not e.shifted_norms:
@@ -66,13 +67,42 @@ def rms_norm(e: Emitter, x: Index, weight: Index | None, sizes: tuple[Dim, int, 
     return cast(e, e.elementwise("mul", (x, wide), rows, width, "fp32"), rows, width, given)
 
 
+def layer_norm(e: Emitter, x: Index, weight: Index, rows: Dim, width: int) -> Index:
+    """Cast, mean, difference, the deviation in two steps, weight, cast back: Command R's."""
+    given = e.tensors[x].dtype
+    x = cast(e, x, rows, width, "fp32")
+    centred = e.elementwise("sub", (x, _mean(e, x, rows, width, rows)), rows, width, "fp32")
+    again = e.elementwise("sub", (x,), rows, width, "fp32")
+    x = _to_unit_variance(e, again, centred, (rows, width, rows))
+    wide = cast(e, weight, 1, width, "fp32")
+    return cast(e, e.elementwise("mul", (wide, x), rows, width, "fp32"), rows, width, given)
+
+
+def _to_unit_variance(e: Emitter, x: Index, centred: Index, sizes: tuple[Dim, int, Dim]) -> Index:
+    """``x`` over the root of the mean square of what is centred."""
+    rows, width, parts = sizes
+    square = e.elementwise("square", (centred,), rows, width, "fp32")
+    mean = _mean(e, square, rows, width, parts)
+    shifted = e.elementwise("add", (mean,), parts, 1, "fp32")
+    root = e.elementwise("rsqrt", (shifted,), parts, 1, "fp32")
+    return e.elementwise("mul", (x, root), rows, width, "fp32")
+
+
+def _mean(e: Emitter, x: Index, rows: Dim, width: int, parts: Dim) -> Index:
+    mean = e.activation(parts, 1, "fp32")
+    attrs = {"function": "mean"}
+    n = times(rows, width)
+    e.op("reduction", (x,), (mean,), name="mean", elements=n, outputs=parts, attrs=attrs)
+    return mean
+
+
 def angles(e: Emitter, rows: Dim, dim: int) -> None:
     """Cosine and sine of every position, once a step."""
     dtype = e.precisions.activations
     with e.outside(), e.inside("rotary"):
         place = cast(e, e.tensor((rows,), "int64"), rows, 1, "fp32")
         half = e.elementwise("mul", (place,), rows, dim // 2, "fp32")
-        both = _moved(e, (half, half), rows, dim, "cat", "fp32")
+        both = moved(e, (half, half), rows, dim, "cat", "fp32")
         for function in ("cos", "sin"):
             found = e.elementwise(function, (both,), rows, dim, "fp32")
             found = e.elementwise("mul", (found,), rows, dim, "fp32")
@@ -96,13 +126,54 @@ def rotated(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) 
     a = e.elementwise("mul", (part, cos), rows, width)
     half = e.view(x, (rows, width // 2))
     turned = e.elementwise("neg", (half,), rows, width // 2)
-    other = _moved(e, (turned, half), rows, width, "cat")
+    other = moved(e, (turned, half), rows, width, "cat")
     b = e.elementwise("mul", (other, sin), rows, width)
     out = e.elementwise("add", (a, b), rows, width)
     if dim == whole:
         return out
     rest = e.view(x, (rows, heads * (whole - dim)))
-    return _moved(e, (out, rest), rows, heads * whole, "cat")
+    return moved(e, (out, rest), rows, heads * whole, "cat")
+
+
+def rotated_halves(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) -> Index:
+    """The same where the code turns the two halves of a head one after the other."""
+    half = heads * dims[1] // 2
+    turned = []
+    for function in ("add", "add"):  # of which the first subtracts
+        parts = tuple(
+            e.elementwise("mul", (e.view(x, (rows, half)), angle), rows, half)
+            for angle in e.rotation
+        )
+        turned.append(e.elementwise(function, parts, rows, half))
+    return moved(e, tuple(turned), rows, 2 * half, "cat")
+
+
+def before_delta_rule(
+    e: Emitter, m: LinearAttention, rows: Dim, parts: tuple[Index, Index]
+) -> None:
+    """Parts of the projections laid out one after another, and the rates of decay.
+
+    Args:
+        e: Where to write.
+        m: The mixer.
+        rows: Tokens.
+        parts: What the projections yield: queries, keys, values and the gate; rates.
+    """
+    wide, rates = parts
+    keys, values = m.key_heads * m.key_dim, m.value_heads * m.value_dim
+    small = m.value_heads
+    for source, width in ((wide, values), (wide, values), (rates, small), (rates, small)):
+        moved(e, (source,), rows, width, "clone")
+    for _ in ("queries", "keys"):
+        moved(e, (wide,), rows, keys, "clone")
+    moved(e, (wide,), rows, m.conv_channels, "cat")
+    e.elementwise("sigmoid", (rates,), rows, small)
+    decay = cast(e, e.weight("a_log", (small,)), 1, small, "fp32")
+    decay = e.elementwise("neg", (e.elementwise("exp", (decay,), 1, small, "fp32"),), 1, small)
+    step = cast(e, rates, rows, small, "fp32")
+    step = e.elementwise("add", (step, e.weight("dt_bias", (small,))), rows, small, "fp32")
+    step = e.elementwise("softplus", (step,), rows, small, "fp32")
+    e.elementwise("mul", (decay, step), rows, small, "fp32")
 
 
 def activated(e: Emitter, function: str, written: str, x: Index, rows: Dim, width: int) -> Index:
@@ -118,67 +189,10 @@ def gate(e: Emitter, function: str, pair: tuple[Index, Index], rows: Dim, width:
     return e.elementwise("mul", (first, pair[1]), rows, width)
 
 
-def before_experts(e: Emitter, m: Mixture, x: Index, rows: Dim, width: int) -> Index:
-    """Weights of the chosen experts, where each expert's tokens begin, and the sorted tokens."""
-    chosen = times(rows, m.top_k)
-    scale = e.activation(rows, 1)
-    weights = e.activation(rows, m.top_k)
-    attrs = {"function": "sum"}
-    e.op("reduction", (weights,), (scale,), name="sum", elements=chosen, outputs=rows, attrs=attrs)
-    e.elementwise("div", (weights, scale), rows, m.top_k)
-    order, places = e.tensor((chosen,), "int64"), e.tensor((chosen,), "int64")
-    attrs = {"function": "sort"}
-    e.op("sort", (order,), (order, places), name="sort", elements=chosen, rows=1, attrs=attrs)
-    e.elementwise("floor_divide", (places,), chosen, 1, "int64")
-    tokens = _taken(e, x, places, chosen, width)
-    _taken(e, weights, places, chosen, 1)
-    cast(e, order, chosen, 1, "int32")
-    counts = e.tensor((m.experts,), "int32")
-    e.op("scatter", (order,), (counts,), name="histc", elements=chosen, attrs={"accumulate": True})
-    attrs = {"function": "cumsum"}
-    e.op("cumulative", (counts,), (counts,), name="cumsum", elements=m.experts, rows=1, attrs=attrs)
-    return tokens
-
-
-def after_experts(e: Emitter, m: Mixture, x: Index, rows: Dim, width: int) -> Index:
-    """Results weighted, put back into the order of the tokens and added up."""
-    chosen = times(rows, m.top_k)
-    x = e.elementwise("mul", (x,), chosen, width)
-    places = e.tensor((chosen,), "int64")
-    e.op("fill", (), (places,), name="arange", elements=chosen)
-    e.op(
-        "scatter",
-        (places, places),
-        (places,),
-        name="index_put",
-        elements=chosen,
-        attrs={"accumulate": False, "in_place": True},
-    )
-    taken = _taken(e, x, places, chosen, width)
-    out = e.activation(rows, width)
-    n = times(chosen, width)
-    attrs = {"function": "sum"}
-    e.op(
-        "reduction",
-        (taken,),
-        (out,),
-        name="sum",
-        elements=n,
-        outputs=times(rows, width),
-        attrs=attrs,
-    )
-    return out
-
-
-def _taken(e: Emitter, x: Index, places: Index, rows: Dim, width: int) -> Index:
-    out = e.activation(rows, width)
-    e.op("gather", (x, places), (out,), name="index", elements=times(rows, width))
-    return out
-
-
-def _moved(
+def moved(
     e: Emitter, inputs: tuple[Index, ...], rows: Dim, width: int, function: str, dtype: str = ""
 ) -> Index:
+    """A copy of what is given, put together or in another number format."""
     out = e.activation(rows, width, dtype or None)
     e.op("copy", inputs, (out,), name=function, attrs={"function": function})
     return out

@@ -43,6 +43,7 @@ class Emitter:
             where drafted tokens are checked.
         as_code: Every op of the model's code is a kernel of its own; see `gambrel.llm.blocks.code`.
         shifted_norms: As in `ModelSpec`.
+        written_norms: As in `ModelSpec`.
         rotation: Cosine and sine of the positions, where ``as_code`` and rotated.
         tensors: All tensors so far.
         ops: All ops so far.
@@ -55,6 +56,7 @@ class Emitter:
     absorbed: bool | None = None
     as_code: bool = False
     shifted_norms: bool = False
+    written_norms: bool = False
     rotation: tuple[Index, ...] = ()
     tensors: list[Tensor] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gambrel.llm.blocks import code
+from gambrel.llm.blocks import code, code_experts
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear, product_attrs
 from gambrel.llm.blocks.norms import add
@@ -63,23 +63,7 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     if m.latent:
         linear(e, x, "latent_in_proj", rows, hidden, m.latent, bias=m.latent_bias)
     width = m.latent or hidden
-    routed = share(times(rows, m.top_k, m.spread), held, m.experts)
-    inner = m.width * (2 if m.gated else 1)
-    with e.inside("experts"):
-        if e.as_code:
-            chosen = code.before_experts(e, m, x, rows, width)
-        else:
-            chosen = e.tensor((routed, width), e.tensors[x].dtype)  # rows sorted by expert
-        first = "gate_up_proj" if m.gated else "up_proj"
-        up = _grouped(e, m, chosen, first, routed, width, inner, offsets)
-        down = e.view(up, (routed, m.width))
-        if e.as_code and m.gated:
-            down = code.gate(e, m.activation, (down, down), routed, m.width)
-        elif e.as_code:
-            down = code.activated(e, m.activation, "", down, routed, m.width)
-        out = _grouped(e, m, down, "down_proj", routed, m.width, width, offsets)
-        if e.as_code:
-            out = code.after_experts(e, m, out, rows, width)
+    out = _experts(e, m, x, (rows, width), offsets)
     out = e.view(out, (rows, width))
     if m.latent:
         out = linear(e, out, "latent_out_proj", rows, width, hidden, bias=m.latent_bias)
@@ -106,20 +90,44 @@ def mixture(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int) -> Index:
     return out
 
 
+def _experts(e: Emitter, m: Mixture, x: Index, sizes: tuple[Dim, int], offsets: Index) -> Index:
+    """The two grouped products and what lies around them."""
+    rows, width = sizes
+    held = m.experts if m.held is None else m.held
+    routed = share(times(rows, m.top_k, m.spread), held, m.experts)
+    first, inner = ("gate_up_proj", 2 * m.width) if m.gated else ("up_proj", m.width)
+    with e.inside("experts"):
+        if not e.as_code:
+            chosen = e.tensor((routed, width), e.tensors[x].dtype)  # rows sorted by expert
+            up = _grouped(e, m, chosen, first, routed, width, inner, offsets)
+            down = e.view(up, (routed, m.width))
+            return _grouped(e, m, down, "down_proj", routed, m.width, width, offsets)
+        chosen = code_experts.before_experts(e, m, x, rows, width)
+        up = _grouped(e, m, chosen, first, routed, width, inner, offsets)
+        down = e.view(up, (routed, m.width))
+        if m.gated and not m.written:
+            down = code.gate(e, m.activation, (down, down), routed, m.width)
+        else:
+            down = code.activated(e, m.activation, m.written, down, routed, m.width)
+        out = _grouped(e, m, down, "down_proj", routed, m.width, width, offsets)
+        return code_experts.after_experts(e, m, out, rows, width)
+
+
 def _route(e: Emitter, m: Mixture, x: Index, rows: Dim, hidden: int, held: int) -> Index:
     """Router, scores and choice; returns where each expert's rows begin, which its kernels read."""
     logits = linear(e, x, "router", rows, hidden, m.experts, bias=m.router_bias, part="router")
     if e.as_code:
-        logits = code.cast(e, logits, rows, m.experts, "fp32")
-    scores = e.activation(rows, m.experts)
-    e.op(
-        "softmax",
-        (logits,),
-        (scores,),
-        elements=times(rows, m.experts),
-        rows=rows,
-        attrs={"function": "softmax"},
-    )
+        scores = code_experts.scored(e, m, logits, rows)
+    else:
+        scores = e.activation(rows, m.experts)
+        e.op(
+            "softmax",
+            (logits,),
+            (scores,),
+            elements=times(rows, m.experts),
+            rows=rows,
+            attrs={"function": "softmax"},
+        )
     weights, chosen = e.activation(rows, m.top_k), e.activation(rows, m.top_k, "int32")
     offsets = e.tensor((held,), "int32", name="offsets")
     inputs = [scores]
@@ -173,6 +181,8 @@ def _grouped(
             tokens=times(plus(*(group.tokens for group in e.groups)), m.spread),
             attrs=attrs,
         )
+        if e.as_code and m.bias:
+            out = code_experts.with_bias(e, out, e.weight("bias", (held, n)), rows, n)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.attention import kernel
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.indexer import choose, chooses
@@ -29,7 +30,9 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
     caches = tuple(
         e.cache("latent_cache", times(g.count, g.context), a.kv_elements) for g in e.groups
     )
-    _compress(e, a, x, rows, hidden, caches)
+    latent = _compress(e, a, x, rows, hidden, caches)
+    if e.as_code:
+        q = _turned(e, a, (q, latent), rows, caches)
     out = e.activation(rows, a.heads * a.v_head_dim)
     for (group, start), cache in zip(e.split(), caches, strict=True):
         run = _absorbed if is_absorbed(e, group) or chooses(a.chosen, group) else _expanded
@@ -39,6 +42,8 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
 
 def is_absorbed(e: Emitter, group: SequenceGroup) -> bool:
     """Whether a group runs absorbed: as asked, else where it has one new token a sequence."""
+    if e.as_code:  # the code expands every position at every step
+        return False
     if e.absorbed is not None:
         return e.absorbed
     return is_number(group.new_tokens) and group.new_tokens <= 1
@@ -58,9 +63,12 @@ def _queries(
 
 def _compress(
     e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden: int, caches: tuple[Index, ...]
-) -> None:
+) -> Index:
+    """The latent and the rotated key of new tokens, where the caches keep them."""
     low = linear(e, x, "kv_a_proj", rows, hidden, a.kv_elements, bias=a.qkv_bias)
     latent = e.view(low, (rows, a.kv_lora_rank))
+    if e.as_code:
+        return norm(e, latent, "kv_a_norm", rows, a.kv_lora_rank, "rms_norm")
     with e.inside("kv_a_norm"):
         weight = e.weight("weight", (a.kv_lora_rank,))
         written = tuple(
@@ -76,6 +84,27 @@ def _compress(
             groups=rows,
             attrs={"function": "rms_norm", "statistics": True, "affine": True},
         )
+    return latent
+
+
+def _turned(
+    e: Emitter,
+    a: LatentAttention,
+    made: tuple[Index, Index],
+    rows: Dim,
+    caches: tuple[Index, ...],
+) -> Index:
+    """Queries with their part rotated; latents and the rotated key are copied to the caches."""
+    q, latent = made
+    dims = (a.rope_head_dim, a.rope_head_dim)
+    part = e.view(q, (rows, a.heads * a.rope_head_dim))
+    part = code.rotated_halves(e, part, rows, a.heads, dims)
+    own = e.activation(rows, a.rope_head_dim)
+    own = code.rotated_halves(e, own, rows, 1, dims)
+    for cache, group in zip(caches, e.groups, strict=True):
+        for source, width in ((latent, a.kv_lora_rank), (own, a.rope_head_dim)):
+            code.copied(e, source, e.view(cache, (group.tokens, width)))
+    return code.moved(e, (q, part), rows, a.heads * a.head_dim, "cat")
 
 
 def _expansion(e: Emitter, a: LatentAttention) -> Index:
@@ -101,12 +130,17 @@ def _expanded(
     expanded = linear(
         e, latents, "kv_b_proj", positions, a.kv_lora_rank, width, weight=_expansion(e, a)
     )
-    # The rotated key is one for all heads; kernels read it beside each head's own part.
-    key = e.tensor(
-        (positions, a.heads * a.head_dim),
-        e.tensors[expanded].dtype,
-        storage=e.tensors[expanded].storage,
-    )
+    if e.as_code:
+        key = e.activation(positions, a.heads * a.head_dim)
+        for source, own, dim in ((expanded, a.heads, a.nope_head_dim), (cache, 1, a.rope_head_dim)):
+            given = e.view(source, (positions, own * dim))
+            code.copied(e, given, e.view(key, (positions, a.heads * dim)))
+    else:  # The rotated key is one for all heads; kernels read it beside each head's own part.
+        key = e.tensor(
+            (positions, a.heads * a.head_dim),
+            e.tensors[expanded].dtype,
+            storage=e.tensors[expanded].storage,
+        )
     value = e.view(expanded, (positions, a.heads * a.v_head_dim), a.heads * a.nope_head_dim)
     kernel(e, _heads(a, a.heads, a.head_dim, a.v_head_dim), group, (q, key, value, out), start)
 

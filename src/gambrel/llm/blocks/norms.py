@@ -33,6 +33,9 @@ def norm(
         groups: Parts of a row that are normalized apart, e.g. heads.
         parameters: Elements of its weight; None is ``width``.
     """
+    if e.as_code and e.written_norms and kind == "layer_norm":
+        with e.inside(name):
+            return code.layer_norm(e, x, e.weight("weight", (width,)), rows, width)
     if e.as_code and kind == "rms_norm":
         with e.inside(name):
             length = width if parameters is None else parameters

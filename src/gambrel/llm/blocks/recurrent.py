@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gambrel.llm.blocks import code
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import linear
 from gambrel.llm.blocks.norms import fused_norm, norm
@@ -95,9 +96,13 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
     wide = linear(e, x, "in_proj_qkvz", rows, hidden, m.conv_channels + values)
     rates = linear(e, x, "in_proj_ba", rows, hidden, 2 * m.value_heads)
     gate = e.view(wide, (rows, values), times(rows, m.conv_channels))
+    if e.as_code:
+        code.before_delta_rule(e, m, rows, (wide, rates))
     mixed = _convolution(
         e, e.view(wide, (rows, m.conv_channels)), rows, m.conv_channels, m.conv_kernel, False
     )
+    if e.as_code:
+        mixed = e.elementwise("silu", (mixed,), rows, m.conv_channels)
     small = [e.weight(name, (m.value_heads,)) for name in ("a_log", "dt_bias")]
     out = e.activation(rows, values)
     for group, start in e.split():
@@ -115,10 +120,17 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
             value_dim=m.value_dim,
             attrs={"correct": True},
         )
-    out = e.elementwise("glu", (out, gate), rows, values)
+        if e.as_code:
+            code.copied(e, state, state)
+    if not e.as_code:
+        out = e.elementwise("glu", (out, gate), rows, values)
     out = norm(
         e, out, "norm", rows, values, "rms_norm", groups=m.value_heads, parameters=m.value_dim
     )
+    if e.as_code:
+        wide = code.cast(e, gate, rows, values, "fp32")
+        out = code.gate(e, "silu", (wide, out), rows, values)
+        out = code.cast(e, out, rows, values, e.precisions.activations)
     return linear(e, out, "out_proj", rows, values, hidden)
 
 
@@ -144,6 +156,8 @@ def _convolution(e: Emitter, x: Index, rows: Dim, channels: int, kernel: int, bi
             state = e.state("state", (group.count, channels, kernel - 1))
             part = e.view(x, (group.tokens, channels), times(start, channels))
             result = e.view(out, (group.tokens, channels), times(start, channels))
+            if e.as_code:
+                code.kept(e, part, state)
             e.op(
                 "convolution",
                 (part, *weights, *_read(group, state)),

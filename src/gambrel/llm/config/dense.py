@@ -132,10 +132,14 @@ def gemma(f: Fields) -> ModelSpec:
     return alike(f, attention(f), gated_mlp(f, activation="gelu_tanh"), shifted_norms=True)
 
 
+#: Scale, cap, mask, softmax in fp32.
+_CAPPED: Final = ("mul", "div", "tanh", "mul", "add", "cast", "softmax", "cast")
+
+
 @family("gemma2", head_dim=256, sliding_window=4096, tie_word_embeddings=True)
 def gemma2(f: Fields) -> ModelSpec:
     """Gemma 2: windows alternate with full attention, norms before and behind each part."""
-    return _gemma(f, every=2)
+    return _gemma(f, every=2, scores=_CAPPED)
 
 
 @family(
@@ -209,7 +213,7 @@ def _cohere(f: Fields, types: tuple[str, ...], *, second: bool) -> ModelSpec:
         )
         return Layer(mixer=mixer, feed_forward=gated_mlp(f), norm="layer_norm", parallel=True)
 
-    return mixed(f, types, layer, final_norm="layer_norm")
+    return mixed(f, types, layer, final_norm="layer_norm", written_norms=True)
 
 
 @family("glm", "glm4", partial_rotary_factor=0.5, head_dim=128)

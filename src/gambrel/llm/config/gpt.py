@@ -84,7 +84,8 @@ def opt(f: Fields) -> ModelSpec:
 def bloom(f: Fields) -> ModelSpec:
     """BLOOM: position biases without parameters, a norm behind the embedding, tied."""
     mlp = plain_mlp(f, width=4 * f.hidden, activation="gelu_tanh", written="gelu_fast")
-    return _normed(f, _unrotated(f, fused="qkv"), mlp, embedding_norm="layer_norm")
+    mixer = _unrotated(f, fused="qkv", scores=("add", "cast", "softmax", "cast"))
+    return _normed(f, mixer, mlp, embedding_norm="layer_norm")
 
 
 @family("falcon", tie_word_embeddings=True)

@@ -241,8 +241,11 @@ def _shares(mixer: LatentAttention) -> bool:
 @family("gpt_oss", head_dim=64, sliding_window=128)
 def gpt_oss(f: Fields) -> ModelSpec:
     """gpt-oss: sinks, biases, windows in every other layer."""
-    mixture = routed(f, ("num_local_experts", "num_experts"), f.inner, bias=True, router_bias=True)
-    return windowed(f, layer_types(f, every=2), mixture, sinks=True, **biased(f, default=True))
+    parts = {"bias": True, "router_bias": True, "chosen_first": True, "written": "clamped_swiglu"}
+    mixture = routed(f, ("num_local_experts", "num_experts"), f.inner, **parts)
+    scores = ("mul", "add", "cat", "max", "sub", "softmax")  # with the sinks as one more position
+    changes = {"sinks": True, "halves": True, "scores": scores, **biased(f, default=True)}
+    return windowed(f, layer_types(f, every=2), mixture, **changes)
 
 
 @family("llama4_text", attention_chunk_size=8192)
