@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gambrel
-from gambrel.analysis.expected import queue
+from gambrel.analysis.queue import behind, queue
 
 seconds = st.floats(0, 100, allow_subnormal=False)
 kernels = st.lists(st.tuples(seconds, st.integers(0, 6), seconds), max_size=12)
@@ -74,6 +74,20 @@ def test_nothing_to_run():
 def test_it_ends_when_a_simulation_does(kernels, per_launch_s):
     end, _ = end_of(kernels, per_launch_s)
     assert end == pytest.approx(simulated(kernels, per_launch_s), rel=1e-9, abs=1e-9)
+
+
+@given(kernels, kernels, st.integers(1, 5), seconds)
+def test_passes_end_when_they_do_one_by_one(first, layer, times, per_launch_s):
+    state = behind((0.0, 0.0), first, 1, per_launch_s)
+    _, end = behind(state, layer, times, per_launch_s)
+    expected, _ = end_of([*first, *layer * times], per_launch_s)
+    assert end == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_layers_hide_the_launches_of_the_next_behind_their_long_kernels():
+    """Each pass hands over 5 s of launches behind 4 s of work, all of it but the first hidden."""
+    layer = [(0.0, 4, 0.0), (4.0, 1, 0.0)]
+    assert behind((0.0, 0.0), layer, 10, 1.0) == (50.0, 54.0)
 
 
 @given(kernels, seconds)

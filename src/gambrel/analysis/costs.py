@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,7 +39,7 @@ if TYPE_CHECKING:  # fusion is loaded where kernels fuse
 #: Launches that the host time of an op is worth in eager mode, where it is not one: attention
 #: makes its masks, chooses a kernel and reshapes its operands. Two networks on two machines of
 #: KernelBench (problems 28 and 32 of level 3) took 5, 6, 7 and 11; the least is counted.
-_DISPATCHES: Final = {"attention": 5}
+DISPATCHES: Final = {"attention": 5}
 _TF32 = (Engine.MATRIX, "tf32")
 
 
@@ -140,10 +141,13 @@ class CostTable:
         )
 
     @cached_property
-    def queue(self) -> tuple[tuple[int, int, float], ...]:
-        """What the host hands over, in order: item, executions in a row, launches of all."""
-        held = ((p.item, p.op.repeat) for p in self.places if p.item is not None)
-        return tuple((i, n, self.items[i].dispatches * n) for i, n in held)
+    def queue(self) -> tuple[tuple[int, tuple[tuple[int, float], ...]], ...]:
+        """What the host hands over, in order: passes, and of each the items and their launches."""
+        held = ((p.op.repeat, p.item) for p in self.places if p.item is not None)
+        return tuple(
+            (times, tuple((i, self.items[i].dispatches) for _, i in passed))
+            for times, passed in groupby(held, key=lambda one: one[0])
+        )
 
     @cached_property
     def batches(self) -> Batches:
@@ -247,7 +251,7 @@ class _Builder:
             launched = _steps(view) if op.kind in STEPPED and not self._plan.persistent else 1
             known = self._index.setdefault(key, len(self._items))
             if known == len(self._items):
-                given = _DISPATCHES.get(op.kind, 1)
+                given = DISPATCHES.get(op.kind, 1)
                 seen = self._seen(view)
                 item = Item(view=seen, cost=used, count=0, launches=launched, dispatches=given)
                 self._items.append([item, 0])

@@ -7,7 +7,7 @@ waits: the run ends when both are through.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -28,6 +28,7 @@ from gambrel.analysis.estimate.totals import total
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.item_times import ItemTimes, item_times
 from gambrel.analysis.measures import Bound, Estimate, Limiter
+from gambrel.analysis.queue import State, behind
 from gambrel.analysis.roofs import Roofs, of_one_die
 from gambrel.analysis.settings import Settings
 from gambrel.device.model import Device
@@ -353,45 +354,17 @@ def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | N
     return max(shares, key=lambda name: shares[name])
 
 
-def queue(
-    kernels: Iterable[tuple[Size, float, Size]], per_launch_s: float
-) -> Iterator[tuple[float, float, Size, Size]]:
-    """When a device runs the kernels of a queue that the host fills one launch after another.
-
-    A kernel starts when the one before has ended and the host has launched it. Of n equal kernels
-    of time k in a row, the last ends no earlier than n kernels after the first could start, nor
-    than k after the host has launched the last.
-
-    Args:
-        kernels: (time of all executions, launches, time from a launch to the start on an idle
-            device), in order.
-        per_launch_s: Host time for each launch, s.
-
-    Yields:
-        When the host begins to launch, when it is through; when the device begins, and ends, s.
-    """
-    rows = list(kernels)
-    at_one_point = all(isinstance(seconds, (int, float)) for seconds, _, _ in rows)
-    later: Callable[[Size, Size], Size] = max if at_one_point else maximum
-    host = 0.0
-    end: Size = 0.0
-    for seconds, launches, latency in rows:
-        launch, start = host, end
-        end = start + seconds
-        if launches:
-            host = launch + launches * per_launch_s
-            start = later(start, launch + per_launch_s + latency)
-            end = later(start + seconds, host + latency + seconds / launches)
-        yield launch, host, start, end
-
-
 def _waited(
     table: CostTable, seconds: Sequence[Size], latencies: Sequence[Size], per_launch_s: float
 ) -> Size:
     """How long the device waits for the host in all, s; seconds and latencies by item."""
-    rows = [(seconds[i] * n, launches, latencies[i]) for i, n, launches in table.queue]
-    ends = [end for _, _, _, end in queue(rows, per_launch_s)]
-    return maximum(0.0, ends[-1] - sum(busy for busy, _, _ in rows)) if ends else 0.0
+    busy: Size = 0.0
+    found: State = (0.0, 0.0)
+    for times, handed in table.queue:
+        rows = [(seconds[i], launches, latencies[i]) for i, launches in handed]
+        found = behind(found, rows, times, per_launch_s)
+        busy = busy + times * sum(one for one, _, _ in rows)
+    return maximum(0.0, found[1] - busy)
 
 
 def _times(one: Estimate | None, count: int) -> Estimate | None:

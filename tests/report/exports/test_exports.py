@@ -1,5 +1,6 @@
 """Exports for other tools: each read back by a reader of its own."""
 
+import itertools
 import json
 import re
 import struct
@@ -105,6 +106,14 @@ def test_the_timeline_is_as_long_as_the_expected_time(analysis, trace):
     assert schedule(analysis).end_s == pytest.approx(expected, rel=0.02)
     ends = [e["ts"] + e["dur"] for e in trace["traceEvents"] if e["ph"] == "X"]
     assert max(ends) * 1e-6 == pytest.approx(expected, rel=0.02)
+
+
+def test_the_timeline_of_layers_is_as_long_as_the_expected_time():
+    """Host and device take about as long: what one layer hides must not be counted twice."""
+    analysis = gambrel.analyze("llama-2-7b", "a100", runtime="pytorch", phase="decode", context=512)
+    planned = schedule(analysis)
+    assert planned.end_s == pytest.approx(float(analysis.total.expected_time_s), rel=1e-6)
+    assert all(a.end_s <= b.start_s + 1e-9 for a, b in itertools.pairwise(planned.ops))
 
 
 def test_sums_of_the_events_are_those_of_the_analysis(analysis, trace):

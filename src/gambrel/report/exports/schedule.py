@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
 
-from gambrel.analysis.expected import queue
+from gambrel.analysis.costs import DISPATCHES
+from gambrel.analysis.queue import Kernel, behind, queue
 from gambrel.analysis.result import Analysis, OpResult
 from gambrel.errors import InputError
 from gambrel.ops import is_free
-from gambrel.runtimes import runtimes
+from gambrel.roofline import ratio
+from gambrel.runtimes import Kernels, runtimes
 from gambrel.workload import Op, Workload
+
+#: When an op is launched, has been, starts and ends, s.
+Place: TypeAlias = tuple[float, float, Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +93,16 @@ def schedule(analysis: Analysis) -> Schedule:
         row.measures.roofline_time_s if one is None else one.value
         for one, (_, row) in zip(times, rows, strict=True)
     ]
-    kernels = (
-        (known or 0.0, row.launches, 0.0 if one is None else one.idle_start_s)
-        for known, one, (_, row) in zip(seconds, times, rows, strict=True)
-    )
+    each = DISPATCHES if runtime is not None and runtime.kernels is Kernels.OP else {}
+    kernels = [
+        (
+            known or 0.0,
+            row.launches * each.get(op.kind, 1),
+            0.0 if one is None else one.idle_start_s,
+        )
+        for known, one, (op, row) in zip(seconds, times, rows, strict=True)
+    ]
+    places = _places([op.repeat for op, _ in rows], kernels, per_launch_s)
     placed = [
         PlannedOp(
             op=op,
@@ -100,7 +114,7 @@ def schedule(analysis: Analysis) -> Schedule:
             is_timed=known is not None,
         )
         for (op, row), known, (launch_s, launched_s, start_s, end_s) in zip(
-            rows, seconds, queue(kernels, per_launch_s), strict=True
+            rows, seconds, places, strict=True
         )
     ]
     run_s = host.per_run_s if host and expected else 0.0
@@ -110,3 +124,38 @@ def schedule(analysis: Analysis) -> Schedule:
         run_host_s=run_s,
         basis="expected times" if expected else "roofline times; no expected times are known",
     )
+
+
+def _places(
+    repeats: Sequence[int], kernels: Sequence[Kernel], per_launch_s: float
+) -> Iterator[Place]:
+    """Where each op stands, all its executions together.
+
+    Layers that run again and again are drawn once, as one pass stretched to the time of all: what
+    waits for the host in every layer is seen to wait.
+    """
+    state: tuple[float, Any] = (0.0, 0.0)
+    for times, found in groupby(zip(repeats, kernels, strict=True), key=lambda one: one[0]):
+        one_pass = [(seconds / times, n / times, idle) for _, (seconds, n, idle) in found]
+        after = behind(state, one_pass, times, per_launch_s)
+        if times == 1:
+            yield from queue(one_pass, per_launch_s, state)
+        else:
+            yield from _stretched(list(queue(one_pass, per_launch_s, state)), state, after)
+        state = after
+
+
+def _stretched(
+    places: Sequence[Place], begin: tuple[float, Any], end: tuple[float, Any]
+) -> Iterator[Place]:
+    """One pass over the time of all."""
+    _, handed, _, ended = places[-1]
+    host = ratio(end[0] - begin[0], handed - begin[0]) or 1.0
+    device = ratio(end[1] - begin[1], ended - begin[1]) or 1.0
+    for launch_s, launched_s, start_s, end_s in places:
+        yield (
+            begin[0] + (launch_s - begin[0]) * host,
+            begin[0] + (launched_s - begin[0]) * host,
+            begin[1] + (start_s - begin[1]) * device,
+            begin[1] + (end_s - begin[1]) * device,
+        )
