@@ -47,13 +47,14 @@ _UNITS: Final[dict[str, frozenset[str]]] = {
 _NUMBER: Final = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?$")
 
 
-def parse_quantity(text: str, quantity: str) -> float:
+def parse_quantity(text: str, quantity: str, *, zero: bool = False) -> float:
     """Returns the value of ``text`` in base SI units.
 
     Args:
         text: For example ``"989T"``, ``"3.35TB/s"``, ``"10ms"``, ``"4096MB"``, ``"4GiB"``.
         quantity: ``"rate"`` (FLOP/s), ``"bandwidth"`` (byte/s), ``"size"`` (byte), ``"time"`` (s),
             ``"power"`` (W), ``"energy"`` (J), ``"count"`` or ``"throughput"`` (items/s).
+        zero: Whether nothing at all is an answer.
 
     Raises:
         InputError: Not a number, not finite, not positive, or a unit of another quantity.
@@ -69,7 +70,7 @@ def parse_quantity(text: str, quantity: str) -> float:
         prefix, unit = suffix[:size], suffix[size:]
         if len(prefix) == size and prefix in _PREFIX and unit.lower() in units:
             value = float(match.group(1)) * _PREFIX[prefix]
-            if not math.isfinite(value) or value <= 0:
+            if not math.isfinite(value) or value < 0 or (not value and not zero):
                 raise InputError(f"{shown(text)} is not a positive, finite {quantity}.")
             return value
     raise InputError(

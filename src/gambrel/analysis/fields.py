@@ -273,7 +273,7 @@ def _quantity(value: Any, kind: FieldType, label: str) -> float:
                 f"{label} {shown(value)} has no unit; write for example {kind.example}."
             )
         try:
-            parsed = parse_quantity(value, kind.quantity)
+            parsed = parse_quantity(value, kind.quantity, zero=not kind.least)
         except InputError as error:
             raise InputError(f"{label}: {error}") from None
         return _prefixed(parsed, kind, label) if _BARE.match(value) else parsed
@@ -281,7 +281,12 @@ def _quantity(value: Any, kind: FieldType, label: str) -> float:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
         found = math.nan
-    if isinstance(value, bool) or not math.isfinite(found) or found <= 0:
+    if (
+        isinstance(value, bool)
+        or not math.isfinite(found)
+        or found < 0
+        or (not found and kind.least)
+    ):
         raise InputError(
             f"{label} {shown(value)}: give a positive number in {kind.unit}, or a text such as "
             f"{kind.example}."
@@ -477,6 +482,7 @@ MODEL: Final = FieldType(metavar="MODEL", schema=_STRING, read=_model)
 DEPLOYMENT: Final = FieldType(metavar="FILE|COMMAND", schema=_STRING, read=_deployment)
 HARDWARE: Final = FieldType(metavar="DEVICE", schema=_STRING, read=_hardware)
 TIME: Final = quantity("time", "s", "10ms")
+SPENT: Final = msgspec.structs.replace(TIME, least=0, schema={**TIME.schema, "minimum": 0})
 #: Per second: no device of the catalog is within a factor of 50 of it.
 _SLOWEST: Final = 1e6
 RATE: Final = quantity("rate", "FLOP/s", "989T", bare=True, slowest=_SLOWEST)

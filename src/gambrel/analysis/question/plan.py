@@ -185,13 +185,13 @@ class PlanFields:
         "--overlap",
     )
     host: float | None = field(
-        *(f.TIME, PLAN, SERVE),
+        *(f.SPENT, PLAN, SERVE),
         "Host time per step that the device waits for, e.g. 500us; by default as measured "
         "for the runtime.",
         "--host",
     )
     frontend: float | None = field(
-        *(f.TIME, PLAN, SERVE),
+        *(f.SPENT, PLAN, SERVE),
         "Time of a request outside the steps (HTTP, tokenizer, queues), e.g. 10ms; by default "
         "as measured for the runtime's own server.",
         "--frontend",
