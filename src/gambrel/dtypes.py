@@ -51,6 +51,9 @@ GGUF_MIXES: Final[dict[str, float]] = {
     "q5_k_m": 5.66,
 }
 
+#: Files of one format but for the output, which gets more bits.
+GGUF_PLAIN: Final = frozenset({"q4_0", "q4_1", "q5_0", "q5_1"})
+
 #: What GGUF files hold: only engines for language models read them.
 GGUF_FORMATS: Final[frozenset[str]] = frozenset({*GGUF_BITS, *GGUF_MIXES})
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gambrel.dtypes import GGUF_MIXES, parse_dtype, width_bytes
+from gambrel.dtypes import GGUF_MIXES, GGUF_PLAIN, parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
 from gambrel.llm.config import is_known, read_config
@@ -109,7 +109,7 @@ def workload_of_spec(
     step = step_of(spec, phase, sizes or {}, fixed=needs_numbers(spec) and not keep_open)
     chosen = _precisions(spec, precision)
     found = build(spec, step, chosen, as_code=as_code)
-    if chosen.weights in GGUF_MIXES and not chosen.names("weights"):
+    if chosen.weights in (*GGUF_MIXES, *GGUF_PLAIN) and not chosen.names("weights"):
         from gambrel.capture.weights.mixes import as_quantized
 
         found = as_quantized(found, spec, chosen.weights)

@@ -25,6 +25,9 @@ FILES = [
     ("gemma-3-1b", "q5_k_s", 0.836 * GB),
     ("gemma-3-1b", "q5_k_m", 0.851 * GB),
     ("llama-2-7b", "q4_k_m", 3.80 * GIB),
+    ("llama-2-7b", "q4_0", 3.56 * GIB),
+    ("llama-3.2-3b", "q4_k_m", 1.87 * GIB),
+    ("gemma-3-1b", "q4_0", 0.72 * GB),
     ("qwen2.5-7b", "q4_k_m", 4.36 * GIB),
     ("qwen2.5-14b", "q4_k_m", 8.37 * GIB),
 ]
@@ -40,6 +43,16 @@ def test_rows_that_fit_keep_the_average_of_the_mixture() -> None:
     assert named is not None
     built = workload_of_config(named[1], phase="decode", precision="q4_k_m")
     assert {t.dtype for t in built.tensors if t.role is Role.WEIGHT} == {"q4_k_m", "bf16"}
+
+
+def test_an_output_gets_more_bits() -> None:
+    for model, file, output in (("llama-3.1-8b", "q4_0", "lm_head"), ("qwen3-4b", "q4_k_m", "emb")):
+        named = config_of(model)
+        assert named is not None
+        built = workload_of_config(named[1], phase="decode", precision=file)
+        weights = {t.name: t.dtype for t in built.tensors if t.role is Role.WEIGHT}
+        assert {dtype for name, dtype in weights.items() if name.startswith(output)} == {"q6_k"}
+        assert file in weights.values()
 
 
 def test_odd_rows_take_blocks_of_32() -> None:

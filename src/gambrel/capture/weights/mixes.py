@@ -16,6 +16,7 @@ from typing import Final
 
 from gambrel.capture.weights.pool import Formats, elements_of, module_of
 from gambrel.capture.weights.widths import rewritten
+from gambrel.dtypes import GGUF_PLAIN
 from gambrel.llm.spec import Attention, ModelSpec, mixers_of
 from gambrel.workload import Tensor, Workload
 
@@ -52,11 +53,14 @@ def as_quantized(workload: Workload, spec: ModelSpec, file: str) -> Workload:
     Args:
         workload: Of the model, built in one number format.
         spec: The model.
-        file: Type of the file, of `gambrel.dtypes.GGUF_MIXES`.
+        file: Type of the file, of `gambrel.dtypes.GGUF_MIXES` or `GGUF_PLAIN`.
     """
     layers = spec.layer_count
-    if spec.hidden % _K_BLOCK == 0:
-        return workload  # as the mixture on average: its rates were measured as one
+    # Rows of whole blocks are taken as the mixture on average: its rates were measured as one. That
+    # average is of models whose output is a fiftieth of the weights.
+    on_average = spec.hidden % _K_BLOCK == 0 or file in GGUF_PLAIN
+    if on_average and not (spec.tied or file in GGUF_PLAIN):
+        return workload
 
     def plan(tensor: Tensor) -> list[tuple[Formats, int]]:
         where, kind, leaf = module_of(tensor.name)
@@ -64,6 +68,8 @@ def as_quantized(workload: Workload, spec: ModelSpec, file: str) -> Workload:
             return []
         n = elements_of(tensor)
         row = int(tensor.shape[-2 if "experts" in kind else -1])
+        if on_average and (where or not (spec.tied or kind == "lm_head")):
+            return []
         if not where:
             return [(((_top(spec, file, kind, row), n),), 1)]
         found = Counter(
@@ -76,7 +82,7 @@ def as_quantized(workload: Workload, spec: ModelSpec, file: str) -> Workload:
 
 
 def _base(file: str) -> str:
-    """The format of most weights: q4_k of q4_k_m."""
+    """The format of most weights: q4_k of q4_k_m, q4_0 of q4_0."""
     return file[:4]
 
 
