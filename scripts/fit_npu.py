@@ -66,7 +66,7 @@ PULL, HELD = 0.05, 0.3
 #: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
 #: tiling was chosen: its ranges are wider than the errors of models that were left out.
 PROVEN, WIDER = 100, 1.05
-#: The USB Accelerator as it is installed (libedgetpu1-std) runs at half the clock that was measured.
+#: The USB Accelerator as installed (libedgetpu1-std) runs at half the clock that was measured.
 HALF_CLOCK = {"coral-edge-tpu": 2.0}
 #: Fewer models than this are no calibration.
 FEW = 6
