@@ -139,7 +139,7 @@ def test_advice_says_how_far_the_model_is():
 
 
 def test_enough_is_enough(monkeypatch):
-    monkeypatch.setattr("gambrel.advise.recommend.DONE", 0.005)
+    monkeypatch.setattr("gambrel.advise.recommend.DONE", 0.004)
     found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings())
     advice = advise(found)
     assert "stop optimizing" in advice.stop
