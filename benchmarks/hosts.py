@@ -189,7 +189,7 @@ def _bound(row: dict[str, str], found: MachineTimes, seconds: float) -> Iterator
     """The row, if the host is the limit."""
     whole = found.expected.total
     if whole is not None and whole.value - whole.host_s < BOUND * seconds:
-        launches = sum(n for _, _, n in found.table.queue)
+        launches = sum(n * times for times, handed in found.table.queue for _, n in handed)
         yield Timed(_years(row["device"]), row["host"], row["model"], launches, seconds)
 
 
