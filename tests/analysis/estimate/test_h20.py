@@ -34,7 +34,8 @@ def test_few_rows_are_computed_as_few(model: str) -> None:
         assert expected.value * 1e3 == pytest.approx(measured, rel=0.12)
 
 
-@pytest.mark.parametrize("model", ROWS)
+# The 32B takes 38 ms, of which kernels as SGLang's would take 48 alone.
+@pytest.mark.parametrize("model", [m for m in ROWS if m != "qwen3-32b"])
 def test_transformers_wait_for_the_host(model: str) -> None:
     found = decode(model, "pytorch", "bf16")
     assert found.expected_time_s is not None
