@@ -37,7 +37,7 @@ def test_decode_launches_op_for_op_what_a_capture_has(model_type: str) -> None:
 
     config = small(model_type, DECODERS[model_type])
     captured = HuggingFaceModel(config).capture("decode", DECODE)
-    own = workload_of_config(config, phase="decode", sizes=DECODE, as_code=True)
+    own = workload_of_config(config, phase="decode", sizes=DECODE, layers="code")
     assert kinds(own) == kinds(captured)
 
 
@@ -60,14 +60,14 @@ def test_decode_launches_op_for_op_what_a_capture_has(model_type: str) -> None:
 def test_decode_launches_as_many_as_a_capture(model_type: str, captured: int) -> None:
     changes = DECODERS[model_type] if model_type in DECODERS else DIFFERENT[model_type][0]
     config = small(model_type, changes)
-    own = workload_of_config(config, phase="decode", sizes=DECODE, as_code=True)
+    own = workload_of_config(config, phase="decode", sizes=DECODE, layers="code")
     assert launches(own) == pytest.approx(captured, rel=0.05)
 
 
 def test_llama_2_7b_launches_40_ops_a_layer() -> None:
     named = config_of("llama-2-7b")
     assert named is not None
-    own = workload_of_config(named[1], phase="decode", as_code=True)
+    own = workload_of_config(named[1], phase="decode", layers="code")
     # 32 layers of 40; embedding, 9 ops of the angles, 8 of the last norm, LM head.
     assert launches(own) == 32 * 40 + 1 + 9 + 8 + 1
 
@@ -87,8 +87,8 @@ def test_matrix_work_and_weights_do_not_change() -> None:
     assert named is not None
     sizes = {"batch": 1, "context": 512}
     fused, code = (
-        totals(workload_of_config(named[1], phase="decode", sizes=sizes, as_code=as_code), **sizes)
-        for as_code in (False, True)
+        totals(workload_of_config(named[1], phase="decode", sizes=sizes, layers=layers), **sizes)
+        for layers in ("", "code")
     )
     assert code[1] == fused[1]
     assert {k: flops for k, (flops, _) in code[0].items()} == {
