@@ -28,6 +28,7 @@ _VIEWS: Final = {
     "models": ("gambrel.capture.zoo", "list_models"),
     "variant": ("gambrel.capture.variants", "variant"),
     "other_model": ("gambrel.capture.variants", "other_model"),
+    "edited": ("gambrel.capture.variants", "edited"),
     "formats": ("gambrel.capture.variants", "formats_of"),
     "this_machine": ("gambrel.measure.this", "this_device"),
 }

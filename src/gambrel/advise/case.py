@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-import msgspec
-
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.result import Analysis
@@ -173,7 +171,7 @@ def with_settings(case: Scenario, **settings: object) -> Scenario:
 
 def edited(case: Scenario, workload: Workload) -> Scenario:
     """The case with other ops or tensors: how the model was made describes it no longer."""
-    return replace(case, workload=msgspec.structs.replace(workload, recipe=""))
+    return replace(case, workload=view("edited", workload))
 
 
 def on_workload(transform: Callable[[Workload], Workload]) -> Callable[[Scenario, str], Scenario]:

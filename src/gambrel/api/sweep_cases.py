@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gambrel.analysis.measures import without_formula
 from gambrel.analysis.question import Question
 from gambrel.analysis.settings import Settings, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
@@ -27,6 +28,7 @@ from gambrel.device.model import Device
 from gambrel.device.resolve import asked_devices
 from gambrel.engine.grid import GridAxis, PointGrid, check_count
 from gambrel.errors import FileFormatError, GambrelError, InputError, UnknownNameError
+from gambrel.ops import is_modelled
 from gambrel.runtimes import choose, runtime
 from gambrel.workload import Workload
 
@@ -225,7 +227,15 @@ def work_of(question: Question) -> SweepWork:
             workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
         ),
         block=CHUNK,
+        left_out=tuple(_left_out(workloads)),
     )
+
+
+def _left_out(workloads: Sequence[Workload]) -> Iterator[str]:
+    for workload in workloads:
+        count = sum(op.repeat for op in workload.ops if not is_modelled(op.kind))
+        if count:
+            yield f"{workload.name}: figures leave out {without_formula(count)}."
 
 
 def _sizes(question: Question) -> dict[str, tuple[int, ...]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from gambrel.capture import zoo
 from gambrel.capture.request import Request
 from gambrel.errors import UnknownNameError
@@ -53,6 +55,14 @@ def other_model(workload: Workload, name: str) -> Workload:
     recipe = recipe_of(workload)
     phase = recipe.phase if recipe else zoo.phase_of(workload.name)
     return _built_in(name, Request(phase=phase))
+
+
+def edited(workload: Workload) -> Workload:
+    """A workload whose ops or tensors were changed: it is not built again from its recipe."""
+    recipe = recipe_of(workload)
+    if recipe is None or recipe.stored:
+        return workload
+    return replace(workload, recipe=replace(recipe, stored=True).text())
 
 
 def formats_of(workload: Workload) -> str | None:

@@ -17,7 +17,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         precisions: Number formats that it was built in.
         phase: ``"prefill"``, ``"decode"``, or None for one forward pass.
         layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it.
-        stored: The weights have the formats of a file, which ``precisions`` does not know.
+        stored: The weights have the formats of a file, which ``precisions`` does not know, or ops
+            and tensors were changed.
     """
 
     spec: ModelSpec
