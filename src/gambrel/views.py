@@ -26,6 +26,10 @@ _VIEWS: Final = {
     "launch_saving": ("gambrel.advise.launches", "launch_saving"),
     "change": ("gambrel.advise.whatif", "with_change"),
     "models": ("gambrel.capture.zoo", "list_models"),
+    "variant": ("gambrel.capture.variants", "variant"),
+    "other_model": ("gambrel.capture.variants", "other_model"),
+    "edited": ("gambrel.capture.variants", "edited"),
+    "formats": ("gambrel.capture.variants", "formats_of"),
     "this_machine": ("gambrel.measure.this", "this_device"),
 }
 

@@ -28,7 +28,7 @@ def toy(**settings):
 
 
 def llama():
-    return analyze(zoo.load("llama-3-8b-decode"), A100, Settings(precision="fp16"))
+    return gambrel.analyze("llama-3-8b", A100, phase="decode", precision="fp16")
 
 
 def test_no_change_gives_the_same_analysis():

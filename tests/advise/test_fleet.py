@@ -30,7 +30,7 @@ def near(found, expected):
 def same(found, expected):
     assert found.items == expected.items
     assert found.memory_bytes == expected.memory_bytes
-    assert found.unmodelled == expected.unmodelled
+    assert found.left_out == expected.left_out
     assert found.power_cap_w == expected.power_cap_w
     assert near(found.roofline_s, expected.roofline_s)
     assert near(found.sol_s, expected.sol_s)

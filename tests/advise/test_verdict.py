@@ -95,8 +95,8 @@ def test_without_an_expected_time_nothing_passes():
 
 
 def test_ops_without_a_formula_leave_the_time_open():
-    assert verdict("latency", 1e9, unmodelled=1) == "UNKNOWN"
-    assert verdict("latency", 5.9, unmodelled=1) == "FAIL"
+    assert verdict("latency", 1e9, left_out="1 op without a formula") == "UNKNOWN"
+    assert verdict("latency", 5.9, left_out="1 op without a formula") == "FAIL"
 
 
 def test_power_is_at_most_the_design_power():
@@ -190,7 +190,7 @@ def test_energy_is_at_most_the_design_power_for_the_slow_end():
 
 def test_a_low_end_alone_gives_no_more_confidence_than_it_has():
     """Ops without a formula: the time is at least what the others are expected to take."""
-    found = judge(facts(unmodelled=1), Limit(metric="latency", value=5.0))
+    found = judge(facts(left_out="1 op without a formula"), Limit(metric="latency", value=5.0))
     assert (found.verdict, found.proof) == (Verdict.FAIL, "expected")
     assert found.confidence == "medium"  # of the estimate
     drawn = facts(expected=None, idle_power_w=60.0, power_cap_w=None)

@@ -37,6 +37,26 @@ def test_a_users_error_is_one_line():
     assert "does not divide the 32 attention heads" in found.stderr
 
 
+def test_equal_refusals_are_one_line():
+    found = run(
+        "serve-plan",
+        "llama-3-8b",
+        "--hardware",
+        "m4-max,m3-max,a100",
+        "--max-devices",
+        "4",
+        "--input",
+        "1k",
+        "--output",
+        "64",
+        "--tensor",
+        "2",
+    )
+    text = " ".join(found.stdout.split())
+    assert text.count("publishes no bandwidth to other devices") == 1
+    assert "of m4-max, m3-max, bf16: the device publishes no bandwidth to other devices" in text
+
+
 def test_no_framework_is_imported():
     code = (
         "import sys; from gambrel.cli import main\n"

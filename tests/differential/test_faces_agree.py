@@ -135,14 +135,14 @@ def test_one_question_has_one_answer(model: str, device: str, variant: str) -> N
             dataclasses.replace(base, runtime=one.runtime, sizes=None),
         )
         said = f"{model} on {device}, {variant}, {runtime}, {sizes}"
-        assert _close(one.sol_time_s, point.facts.sol_s), said
+        assert one.sol_time_s == point.facts.sol_s, said
         assert _close(one.sol_time_s, best.facts.sol_s), said
         assert bool(one.on_host) is bool(best.facts.on_host), said
         assert _close(one.sol_time_s, float(many.sol_time_s[0])), said
-        assert _close(one.roofline_time_s, point.facts.roofline_s), said
+        assert one.roofline_time_s == point.facts.roofline_s, said
         assert _close(one.roofline_time_s, float(many.roofline_time_s[0])), said
         expected = one.expected_time_s and one.expected_time_s.value
-        assert _close(expected, point.facts.expected and point.facts.expected.value), said
+        assert one.expected_time_s == point.facts.expected, said
         assert _close(expected, float(many.expected_time_s[0])), said
         assert one.footprint.fits == point.fits, said
         assert one.bound == point.bound, said

@@ -37,7 +37,7 @@ def test_decode_launches_op_for_op_what_a_capture_has(model_type: str) -> None:
 
     config = small(model_type, DECODERS[model_type])
     captured = HuggingFaceModel(config).capture("decode", DECODE)
-    own = workload_of_config(config, phase="decode", sizes=DECODE, as_code=True)
+    own = workload_of_config(config, phase="decode", sizes=DECODE, layers="code")
     assert kinds(own) == kinds(captured)
 
 
@@ -70,7 +70,7 @@ def test_a_layer_launches_as_many_ops_as_a_capture(
 ) -> None:
     changes = DECODERS[model_type] if model_type in DECODERS else DIFFERENT[model_type][0]
     config = small(model_type, changes)
-    own = workload_of_config(config, phase="decode", sizes=DECODE, as_code=True)
+    own = workload_of_config(config, phase="decode", sizes=DECODE, layers="code")
     layers = [op for op in own.ops if ".*" in op.module and not is_free(op.kind)]
     assert sum(op.repeat for op in layers) == pytest.approx(captured, rel=off, abs=0)
 
@@ -78,7 +78,7 @@ def test_a_layer_launches_as_many_ops_as_a_capture(
 def test_llama_2_7b_launches_40_ops_a_layer() -> None:
     named = config_of("llama-2-7b")
     assert named is not None
-    own = workload_of_config(named[1], phase="decode", as_code=True)
+    own = workload_of_config(named[1], phase="decode", layers="code")
     # 32 layers of 40; embedding, 9 ops of the angles, 8 of the last norm, LM head.
     assert launches(own) == 32 * 40 + 1 + 9 + 8 + 1
 
@@ -98,8 +98,8 @@ def test_matrix_work_and_weights_do_not_change() -> None:
     assert named is not None
     sizes = {"batch": 1, "context": 512}
     fused, code = (
-        totals(workload_of_config(named[1], phase="decode", sizes=sizes, as_code=as_code), **sizes)
-        for as_code in (False, True)
+        totals(workload_of_config(named[1], phase="decode", sizes=sizes, layers=layers), **sizes)
+        for layers in ("", "code")
     )
     assert code[1] == fused[1]
     assert {k: flops for k, (flops, _) in code[0].items()} == {
@@ -112,8 +112,8 @@ def test_attention_written_out_multiplies_as_much_as_a_kernel(model_type: str) -
     changes = DECODERS[model_type] if model_type in DECODERS else DIFFERENT[model_type][0]
     config = small(model_type, changes)
     fused, code = (
-        totals(workload_of_config(config, phase="decode", sizes=DECODE, as_code=as_code), **DECODE)
-        for as_code in (False, True)
+        totals(workload_of_config(config, phase="decode", sizes=DECODE, layers=layers), **DECODE)
+        for layers in ("engine", "code")
     )
     assert "attention" not in code[0]
     assert sum(n for n, _ in code[0].values()) == sum(n for n, _ in fused[0].values())

@@ -10,12 +10,13 @@ from enum import IntEnum
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.settings import Settings, resolved
+from gambrel.analysis.settings import Settings, is_language_model, layers_of, resolved
 from gambrel.device.model import Device
 from gambrel.dtypes import FLOATING, PRECISIONS
 from gambrel.errors import InputError
 from gambrel.ops import Conventions
 from gambrel.runtimes import Runtime
+from gambrel.views import view
 from gambrel.workload import Workload
 
 
@@ -127,7 +128,7 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Scena
     known = model.precision in FLOATING or model.precision in PRECISIONS
     asked = known and model.precision_reason == "as asked"
     settings = Settings(
-        precision=model.precision if asked else None,
+        precision=view("formats", analysis.workload) or (model.precision if asked else None),
         sizes=dict(model.symbols),
         sparsity=analysis.sparsity,
         engine=analysis.engine or None,
@@ -144,14 +145,38 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Scena
     )
 
 
+def as_built(case: Scenario) -> Scenario:
+    """The case with its model as device, runtime, number formats and sizes have it built.
+
+    Engines run layers of their own, and a language model has formats part by part: a changed
+    question gets the answer that `gambrel analyze` gives to it.
+    """
+    settings, asked = case.settings, case.settings.precision
+    language = is_language_model(case.workload)
+    try:
+        layers = layers_of(case.device, settings.runtime, asked, language=language)
+    except InputError:
+        return case  # refused where it is analyzed, unless another change makes it possible
+    sizes = settings.sizes or {}
+    made = view("variant", case.workload, precision=asked, layers=layers, sizes=sizes)
+    return with_settings(
+        replace(case, workload=made), precision=asked and (made.precisions or asked)
+    )
+
+
 def with_settings(case: Scenario, **settings: object) -> Scenario:
     """The same model and device under other settings."""
     return replace(case, settings=replace(case.settings, **settings))  # type: ignore[arg-type]
 
 
+def edited(case: Scenario, workload: Workload) -> Scenario:
+    """The case with other ops or tensors: how the model was made describes it no longer."""
+    return replace(case, workload=view("edited", workload))
+
+
 def on_workload(transform: Callable[[Workload], Workload]) -> Callable[[Scenario, str], Scenario]:
     """A change of the model alone that takes no value."""
-    return lambda case, _: replace(case, workload=transform(case.workload))
+    return lambda case, _: edited(case, transform(case.workload))
 
 
 def where(applies: Callable[[Scenario], bool]) -> Callable[[Scenario], Iterable[str]]:

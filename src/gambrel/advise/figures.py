@@ -17,6 +17,7 @@ from gambrel.analysis.measures import STREAMED, Estimate
 from gambrel.analysis.needs import EnergyEstimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.sol import Sol
+from gambrel.units import format_si
 
 
 class _Powered(Protocol):
@@ -46,7 +47,7 @@ class Facts:
         power_cap_w: The most power that the device draws; None when not published.
         typical_power_w: What it is said to draw while it works; None when unknown.
         idle_power_w: What it draws at least; None when unknown.
-        unmodelled: Ops without a formula, which every time leaves out.
+        left_out: Ops without a formula, which every time leaves out; see `Analysis.left_out`.
         on_host: Ops that the compiler leaves to the host, see `Analysis.on_host`.
         energy: Estimate of the energy of the run.
         price: As the user gave it.
@@ -60,7 +61,7 @@ class Facts:
     power_cap_w: float | None
     typical_power_w: float | None = None
     idle_power_w: float | None = None
-    unmodelled: int = 0
+    left_out: str = ""
     on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
@@ -135,7 +136,7 @@ def facts_of(analysis: Analysis) -> Facts:
         roofline_s=analysis.roofline_time_s,
         sol_s=analysis.sol_time_s,
         memory_bytes=analysis.footprint.total_bytes,
-        unmodelled=sum(analysis.unmodelled.values()),
+        left_out=analysis.left_out,
         on_host=analysis.on_host,
         energy=analysis.energy,
         proved=analysis.sol.proves,
@@ -194,8 +195,9 @@ def _run_time(facts: Facts) -> Figure:
         return _made("latency", best=best, reason=why)
     if not facts.proved:  # the best that anybody reached says less than what is expected here
         best = None
-    if facts.unmodelled:
-        why = f"{facts.unmodelled} ops have no formula, so the time is not known"
+    if facts.left_out:
+        why = f"not known of {facts.left_out}; the others are expected to take "
+        why += format_si(expected.value, "s")
         sure = expected.confidence
         return _made("latency", low=expected.low, best=best, confidence=sure, reason=why)
     return _made(
@@ -312,12 +314,12 @@ def _spent(facts: Facts) -> EnergyEstimate | None:
     """The energy of the run at the time it is expected to take; None when any part is unknown."""
     found = facts.energy
     known = found is not None and found.energy_j is not None and found.time_kind == "expected"
-    return found if known and not facts.unmodelled else None
+    return found if known and not facts.left_out else None
 
 
 def _why_unspent(facts: Facts) -> str:
     found = facts.energy
-    if facts.expected is None or facts.unmodelled or found is None:
+    if facts.expected is None or facts.left_out or found is None:
         return "its energy cannot be estimated without an expected time"
     return f"no energy estimate: {found.reason}"
 

@@ -13,7 +13,7 @@ from gambrel.advise.figures import Facts, doubt_of, facts_of, facts_on
 from gambrel.analysis.energy import energy
 from gambrel.analysis.evaluation import binding_of
 from gambrel.analysis.host import sentence
-from gambrel.analysis.measures import Bound, Limiter
+from gambrel.analysis.measures import Bound, Limiter, without_formula
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
@@ -258,7 +258,7 @@ class Fleet:
             roofline_s=found.held.time_s,
             sol_s=found.sol_time_s,
             memory_bytes=needed.total_bytes,
-            unmodelled=sum(op.repeat for op in found.table.unmodelled),
+            left_out=without_formula(sum(op.repeat for op in found.table.unmodelled)),
             on_host=sentence(found.table.on_host),
             energy=energy(total, device, self.sizes.get("batch", 1)),
             proved=found.proved,

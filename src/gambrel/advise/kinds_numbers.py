@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
-from gambrel.advise.case import Effort, Kind, Scenario, where, with_settings
+from gambrel.advise.case import Effort, Kind, Scenario, as_built, edited, where, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
 from gambrel.analysis.precision import casts_of
 from gambrel.device.roofs import resolve
-from gambrel.dtypes import PRECISIONS, parse_dtype, width_bytes
+from gambrel.dtypes import PRECISIONS, parse_dtype, single_format, width_bytes
 from gambrel.errors import InputError
 from gambrel.ops import is_prunable
 from gambrel.runtimes import takes
-from gambrel.workload import Role
+from gambrel.workload import Role, Workload
 
 #: Share of channels that is proposed; more has to be asked for.
 _PRUNED: Final = "30%"
 
 
 def _precision(case: Scenario, text: str) -> Scenario:
-    return with_settings(case, precision=parse_dtype(text))
+    return as_built(with_settings(case, precision=single_format(text) or text))
 
 
 def _precisions(case: Scenario) -> Iterable[str]:
@@ -42,7 +41,8 @@ def _precisions(case: Scenario) -> Iterable[str]:
 
 
 def _weights(case: Scenario, text: str) -> Scenario:
-    return replace(case, workload=narrow_weights(case.workload, _taken(case, text)))
+    dtype = _taken(case, text)
+    return _with_part(case, f"weights={dtype}", narrow_weights(case.workload, dtype))
 
 
 def _taken(case: Scenario, text: str) -> str:
@@ -68,7 +68,15 @@ def _weight_formats(case: Scenario) -> Iterable[str]:
 
 
 def _kv(case: Scenario, text: str) -> Scenario:
-    return replace(case, workload=narrow_cache(case.workload, _taken(case, text)))
+    dtype = _taken(case, text)
+    return _with_part(case, f"kv={dtype}", narrow_cache(case.workload, dtype))
+
+
+def _with_part(case: Scenario, part: str, narrowed: Workload) -> Scenario:
+    """The case with a part of its model in another format, or with tensors that are narrowed."""
+    asked = ",".join(filter(None, (case.settings.precision, part)))
+    built = as_built(with_settings(case, precision=asked))
+    return built if built.workload.precisions.endswith(part) else edited(case, narrowed)
 
 
 def _kv_formats(case: Scenario) -> Iterable[str]:
@@ -104,7 +112,7 @@ def _has_prunable(case: Scenario) -> bool:
 
 
 def _prune(case: Scenario, text: str) -> Scenario:
-    return replace(case, workload=pruned(case.workload, _share(text)))
+    return edited(case, pruned(case.workload, _share(text)))
 
 
 def _prunable(case: Scenario) -> Iterable[str]:

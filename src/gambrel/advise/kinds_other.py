@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gambrel.advise.case import Effort, Kind, Scenario, on_workload, where, with_settings
+from gambrel.advise.case import Effort, Kind, Scenario, as_built, on_workload, where, with_settings
 from gambrel.analysis.checkpointing import checkpointed
 from gambrel.device.model import Device
 from gambrel.device.roofs import default_precision, main_memory, resolve
 from gambrel.errors import InputError
-from gambrel.workload import Phase
+from gambrel.views import view
+from gambrel.workload import Phase, Workload
 from gambrel.workload.model import WorkloadSummary
 
 
@@ -27,7 +28,7 @@ def _hardware(case: Scenario, text: str) -> Scenario:
 
     device = load_file(Path(text)) if text.endswith(".toml") else find(text).device
     changed = replace(case, device=device)
-    return with_settings(changed, runtime=None) if case.default_runtime else changed
+    return as_built(with_settings(changed, runtime=None) if case.default_runtime else changed)
 
 
 def _peers(case: Scenario) -> Iterable[str]:
@@ -58,12 +59,9 @@ def _rates(device: Device) -> tuple[float, float]:
 
 def _model(case: Scenario, text: str) -> Scenario:
     """Another model of the zoo; sizes that it does not have, or that were defaults, are its own."""
-    from gambrel.capture import zoo
-
     if case.workload.training:
         raise InputError("model=: the built-in models are inference workloads, this is a training.")
-    summary, _ = zoo.find(text, phase=_phase(case.workload.name))
-    workload = zoo.load(summary.name)
+    workload: Workload = view("other_model", case.workload, text)
     own = {s.name: s.default for s in workload.symbols}
     old = {s.name: s.default for s in case.workload.symbols}
     asked = {
@@ -71,7 +69,7 @@ def _model(case: Scenario, text: str) -> Scenario:
         for name, value in (case.settings.sizes or {}).items()
         if name in own and value != old.get(name)
     }
-    return replace(case, workload=workload, settings=replace(case.settings, sizes=asked))
+    return as_built(replace(case, workload=workload, settings=replace(case.settings, sizes=asked)))
 
 
 def _variants(case: Scenario) -> Iterable[str]:

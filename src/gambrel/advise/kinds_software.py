@@ -11,6 +11,7 @@ from gambrel.advise.case import (
     Effort,
     Kind,
     Scenario,
+    as_built,
     none_proposed,
     on_workload,
     where,
@@ -36,7 +37,9 @@ def sized(case: Scenario, name: str, text: str) -> Scenario:
         raise InputError(f"change {name}={text!r}: write a whole number.") from None
     if value < 1:
         raise InputError(f"change {name}={text!r}: give a whole number of at least 1.")
-    return with_settings(case, sizes={**(case.settings.sizes or {}), name: value})
+    changed = with_settings(case, sizes={**(case.settings.sizes or {}), name: value})
+    fixed = any(s.name == name and s.minimum == s.maximum for s in case.workload.symbols)
+    return as_built(changed) if fixed else changed
 
 
 def _after(move: str, refusal: str) -> Callable[[Scenario, str], Scenario]:
@@ -64,7 +67,7 @@ def _under(case: Scenario, name: str) -> Scenario:
     """
     found = named(name, case.device)
     check_runs(found, case.device, language=is_language_model(case.workload))
-    return replace(with_settings(case, runtime=found.id), default_runtime=False)
+    return as_built(replace(with_settings(case, runtime=found.id), default_runtime=False))
 
 
 def _runtimes(case: Scenario) -> Iterable[str]:

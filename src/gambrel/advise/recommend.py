@@ -181,6 +181,7 @@ def advise(analysis: Analysis, calibration: Calibration | None = None) -> Advice
         stop=stop,
         below=() if stop else below(analysis),
         hints=(
+            *([f"Gains leave out {analysis.left_out}."] if analysis.left_out else []),
             *fitting(explorer),
             *_without_gain(explorer),
             *(() if stop else _hints(analysis)),

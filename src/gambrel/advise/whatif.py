@@ -155,8 +155,11 @@ def what_if(before: Analysis, after: Analysis, changes: Sequence[str]) -> WhatIf
         gain_kind=kind,
         kinds=_differences(_by_kind(before.by_kind), _by_kind(after.by_kind)),
         ops=_differences(_by_op(before.ops), _by_op(after.ops)),
-        notes=tuple(text for text in after.assumptions if text not in before.assumptions)
-        + tuple(text for text in after.warnings if text not in before.warnings),
+        notes=(
+            *([f"times leave out {after.left_out}."] if after.left_out else []),
+            *(text for text in after.assumptions if text not in before.assumptions),
+            *(text for text in after.warnings if text not in before.warnings),
+        ),
     )
 
 

@@ -109,9 +109,10 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
     """Adds up the table."""
     roofs, settings, table = case.roofs, case.settings, case.table
     whole = case.held.time_s or 0.0
-    total = add((row.measures for row in rows), roofs, whole)
     total = replace(
-        total,
+        add((row.measures for row in rows), roofs),
+        roofline_time_s=case.held.time_s,
+        time_share=1.0 if whole else None,
         expected_time_s=case.expected.total,
         limited_by=case.expected.limited_by,
         sol_time_s=case.sol.time_s,
@@ -119,7 +120,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         sol_traffic_bytes=case.sol.traffic_bytes,
     )
     if table.on_host:
-        total = replace(total, roofline_time_s=None, bound=None)
+        total = replace(total, bound=None)
     rows = [_with_share(row, whole) for row in rows]
     runtime = case.chosen.runtime
     cached_s, cache_notes = _with_caches(case, total, rows)

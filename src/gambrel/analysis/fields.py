@@ -476,6 +476,7 @@ PRICES: Final = FieldType(
 SHAPE: Final = FieldType(
     metavar="[NAME:]SHAPE[:DTYPE]",
     schema={"type": ["array", "string"], "items": {"type": "integer"}},
+    unit="elements",
     read=_shape,
 )
 MODEL: Final = FieldType(metavar="MODEL", schema=_STRING, read=_model)

@@ -45,6 +45,11 @@ STREAMED: Final = (
 )
 
 
+def without_formula(count: int) -> str:
+    """The ops that every figure leaves out, in words; empty where there are none."""
+    return f"{count:,} op{'s' if count > 1 else ''} without a formula" if count else ""
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A time with its range. Used as a number (``float()``, ``<``, formats) it is its value.
 

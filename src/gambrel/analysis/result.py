@@ -12,7 +12,7 @@ import msgspec
 
 from gambrel.analysis.estimate.store import load
 from gambrel.analysis.fields import TEXT
-from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State
+from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State, without_formula
 from gambrel.analysis.needs import EnergyEstimate, Footprint
 from gambrel.analysis.question import FIELDS
 from gambrel.analysis.sol import Sol
@@ -249,6 +249,11 @@ class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     def expected_time_s(self) -> Estimate | None:
         """A calibrated estimate with its range; None without a calibration."""
         return self.total.expected_time_s
+
+    @property
+    def left_out(self) -> str:
+        """The ops that every figure leaves out, in words; empty where there are none."""
+        return without_formula(sum(self.unmodelled.values()))
 
     @property
     def confidence_shares(self) -> dict[str, float]:

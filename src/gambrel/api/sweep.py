@@ -55,7 +55,7 @@ def sweep(question: Question, told: Told | None = None) -> Sweep:
     found = computed(question, work, models, told)
     if question.where is None and found.path is None:
         refuse_if_none(found.table)
-    return found
+    return dataclasses.replace(found, warnings=(*found.warnings, *work.left_out))
 
 
 def computed(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gambrel.analysis.measures import without_formula
 from gambrel.analysis.question import Question
 from gambrel.analysis.settings import Settings, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
@@ -27,6 +28,7 @@ from gambrel.device.model import Device
 from gambrel.device.resolve import asked_devices
 from gambrel.engine.grid import GridAxis, PointGrid, check_count
 from gambrel.errors import FileFormatError, GambrelError, InputError, UnknownNameError
+from gambrel.ops import is_modelled
 from gambrel.runtimes import choose, runtime
 from gambrel.workload import Workload
 
@@ -111,7 +113,9 @@ class CaseOpener:
     ) -> Workload:
         key = entry.label, asked.phase, layers, precision
         if key not in self._workloads:
-            request = request_of(asked, {}, precision=precision, layers=layers, keep_open=True)
+            # What a model is built at, a pipeline's steps, is no axis: one value of it is taken.
+            fixed = {name: each[0] for name, each in _sizes(asked).items() if len(each) == 1}
+            request = request_of(asked, fixed, precision=precision, layers=layers, keep_open=True)
             self._workloads[key] = resolve_model(entry.source, request).workload
         return self._workloads[key]
 
@@ -148,11 +152,19 @@ class CaseOpener:
         return self._workloads[key], node.place(device, layout.devices, busiest(layout))
 
     def _with_change(self, case: SweepCase, change: str) -> SweepCase:
+        from gambrel.advise.case import with_settings
         from gambrel.advise.changes import Scenario, apply_changes
 
         key = id(case.workload), case.device.id, change, id(case.settings)
         if key not in self._changed:
-            plain = Scenario(workload=case.workload, device=case.device, settings=case.settings)
+            plain = Scenario(
+                workload=case.workload,
+                device=case.device,
+                settings=case.settings,
+                default_runtime=case.settings.runtime is None,
+            )
+            # A change keeps the runtime of what it changes.
+            plain = with_settings(plain, runtime=plain.runtime.id)
             made = apply_changes(plain, change.split("+"))
             self._changed[key] = dataclasses.replace(
                 case, workload=made.workload, device=made.device, settings=made.settings
@@ -191,6 +203,7 @@ def work_of(question: Question) -> SweepWork:
     workloads = [opener.workload(e, devices[0], plain) for e in entries]
     for workload in workloads:
         _check_sizes(workload, sizes)
+        _check_changes(workload, question.change)
     for name in named["runtime"]:
         if name is not None:
             runtime(name)
@@ -214,7 +227,15 @@ def work_of(question: Question) -> SweepWork:
             workloads, devices, named["runtime"], sum(len(v) > 1 for v in sizes.values())
         ),
         block=CHUNK,
+        left_out=tuple(_left_out(workloads)),
     )
+
+
+def _left_out(workloads: Sequence[Workload]) -> Iterator[str]:
+    for workload in workloads:
+        count = sum(op.repeat for op in workload.ops if not is_modelled(op.kind))
+        if count:
+            yield f"{workload.name}: figures leave out {without_formula(count)}."
 
 
 def _sizes(question: Question) -> dict[str, tuple[int, ...]]:
@@ -281,6 +302,20 @@ def _check_sizes(workload: Workload, sizes: Mapping[str, Sequence[int]]) -> None
         symbol = next(s for s in workload.symbols if s.name == name)
         for value in values:
             symbol.check(value)
+
+
+def _check_changes(workload: Workload, changes: Sequence[str]) -> None:
+    """Raises InputError for a change of a size: sizes are axes, which it would not move."""
+    from gambrel.advise.changes import parse_change
+
+    sizes = {symbol.name for symbol in workload.symbols}
+    for change in (one for several in changes for one in several.split("+")):
+        name, value = parse_change(change)
+        if name in sizes:
+            raise InputError(
+                f"change {change.strip()!r}: sizes are axes of a sweep; give {name} the values to "
+                f"compare, {value} among them."
+            )
 
 
 def _shown_sizes(

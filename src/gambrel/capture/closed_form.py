@@ -16,7 +16,7 @@ from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
-from gambrel.llm.sharded import as_loaded, as_served
+from gambrel.llm.sharded import as_run
 from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
 from gambrel.llm.step import ForwardPass, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
@@ -53,8 +53,12 @@ def is_closed_form(config: Any) -> bool:
     return False
 
 
-_SERVED: Final = "q, k, v and gate, up are one GEMM each, as serving engines store them."
-_CODE: Final = "Norms, rotations, gates and mixtures are the ops of transformers 5, one by one."
+#: Whose layers run → what is assumed of them.
+_LAYERS: Final = {
+    "merged": ("q, k, v and gate, up are one GEMM each, as serving engines store them.",),
+    "code": ("Norms, rotations, gates and mixtures are the ops of transformers 5, one by one.",),
+}
+_EXPERTS: Final = "Before version 5 experts ran one after another, which took up to ten times as long."
 
 
 def workload_of_config(config: Mapping[str, Any], *, name: str = "", **asked: Any) -> Workload:
@@ -77,12 +81,10 @@ def workload_of_spec(
     spec: ModelSpec,
     *,
     phase: str | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int | None] | None = None,
     precision: str | None = None,
     keep_open: bool = False,
-    served: bool = False,
-    loaded: bool = False,
-    as_code: bool = False,
+    layers: str = "",
 ) -> Workload:
     """The workload of one phase of a model.
 
@@ -93,37 +95,30 @@ def workload_of_spec(
         precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
             wider format is left to the analysis.
         keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
-        served: Run q, k, v and gate, up as one GEMM each, as serving engines store them.
-        loaded: An engine loads it, which takes 16 bits for 32 where no format is named.
-        as_code: Every op of the model's code is a kernel of its own, as without an engine.
+        layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it; empty for those of
+            an engine in the formats of the checkpoint.
 
     Raises:
         InputError: A phase or size that the model does not have.
         WorkloadError: A size out of range.
     """
-    if served:
-        spec = as_served(spec)
-    if loaded:
-        spec = as_loaded(spec)
-    phase = _phase(spec, phase)
-    step = step_of(spec, phase, sizes or {}, fixed=needs_numbers(spec) and not keep_open)
-    chosen = _precisions(spec, precision)
-    found = build(spec, step, chosen, as_code=as_code)
+    run = as_run(spec, layers)
+    phase = _phase(run, phase)
+    step = step_of(run, phase, sizes or {}, fixed=needs_numbers(run) and not keep_open)
+    chosen = _precisions(run, precision)
+    found = build(run, step, chosen, as_code=layers == "code")
     if chosen.weights in (*GGUF_MIXES, *GGUF_PLAIN) and not chosen.names("weights"):
         from gambrel.capture.weights.mixes import as_quantized
 
-        found = as_quantized(found, spec, chosen.weights)
+        found = as_quantized(found, run, chosen.weights)
     plain = chosen.name == found.dtype
+    experts = (_EXPERTS,) if layers == "code" and run.mixtures else ()
     return replace(
         found,
-        assumptions=(
-            *found.assumptions,
-            *([_SERVED] if served else []),
-            *([_CODE] if as_code else []),
-        ),
-        chosen_dtype=spec.dtype_given or not plain,
+        assumptions=(*found.assumptions, *_LAYERS.get(layers, ()), *experts),
+        chosen_dtype=run.dtype_given or not plain,
         precisions="" if plain else chosen.name,
-        recipe=Recipe(spec=spec, precisions=chosen, phase=phase).text(),
+        recipe=Recipe(spec=spec, precisions=chosen, phase=phase, layers=layers).text(),
     )
 
 

@@ -155,9 +155,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             precision=request.by_part,
             keep_open=request.keep_open,
             name=name,
-            served=request.layers == "merged",
-            loaded=request.layers != "code",
-            as_code=request.layers == "code",
+            layers=request.layers,
         )
         return ResolvedModel(workload=found, notes=_engine_notes(config))
     if isinstance(config, dict) and "pretrained_cfg" in config:

@@ -96,7 +96,7 @@ def _from_text(text: str, request: Request) -> ResolvedModel:
         return _from_file(path, request)
     if _has_suffix(path) or ("/" in text and _looks_like_path(path)):
         return _missing_file(path, request)
-    return _from_zoo(text, request)
+    return from_zoo(text, request)
 
 
 def _has_suffix(path: Path) -> bool:
@@ -113,7 +113,7 @@ def _from_timm(name: str, request: Request) -> ResolvedModel:
 
     if find_spec("timm") is None and not request.train and not request.autocast:
         with contextlib.suppress(UnknownNameError):
-            return _from_zoo(name.removeprefix(_TIMM), request)
+            return from_zoo(name.removeprefix(_TIMM), request)
     from gambrel.capture.torch.timm_models import workload_from_timm
 
     refuse_inputs(f"{name} is a model of timm", request)
@@ -134,7 +134,7 @@ def _missing_file(path: Path, request: Request) -> ResolvedModel:
     """A file that is not there but is named after a zoo model stands for that architecture."""
     if path.suffix.lower() in {".pt", ".pth"} and path.parent == Path():
         try:
-            known = _from_zoo(path.stem, request)
+            known = from_zoo(path.stem, request)
         except UnknownNameError:
             known = None
         if known is not None:
@@ -145,7 +145,8 @@ def _missing_file(path: Path, request: Request) -> ResolvedModel:
     )
 
 
-def _from_zoo(name: str, request: Request) -> ResolvedModel:
+def from_zoo(name: str, request: Request) -> ResolvedModel:
+    """The built-in model that a name means; see `resolve_model`."""
     from gambrel.capture import pipelines, zoo
     from gambrel.llm.known import config_of
 
@@ -338,4 +339,4 @@ def _capture_live(
     )
 
 
-__all__ = ["Request", "ResolvedModel", "has_parts", "resolve_model"]
+__all__ = ["Request", "ResolvedModel", "from_zoo", "has_parts", "resolve_model"]

@@ -265,6 +265,25 @@ def _value(name: str, value: str) -> Any:
     return int(value)
 
 
+def with_parts(own: str, text: str) -> str:
+    """Formats with some parts in others: ``bf16,kv=fp8`` with ``kv=int8`` → ``bf16,kv=int8``.
+
+    Args:
+        own: The formats.
+        text: Parts alone, e.g. ``"kv=fp8"``.
+
+    Raises:
+        UnknownNameError: No such part.
+    """
+
+    def part(item: str) -> str:
+        return _part(item.partition("=")[0].strip(), item)
+
+    named = {part(item) for item in text.split(",") if item.strip()}
+    kept = [item for item in own.split(",") if "=" not in item or part(item) not in named]
+    return ",".join((*kept, text))
+
+
 def is_scheme(text: str) -> bool:
     """Whether a precision is more than one plain number format."""
     key = text.strip().lower()

@@ -16,12 +16,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         spec: The model.
         precisions: Number formats that it was built in.
         phase: ``"prefill"``, ``"decode"``, or None for one forward pass.
-        stored: The weights have the formats of a file, which ``precisions`` does not know.
+        layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it.
+        stored: The weights have the formats of a file, which ``precisions`` does not know, or ops
+            and tensors were changed.
     """
 
     spec: ModelSpec
     precisions: Precisions
     phase: str | None = None
+    layers: str = ""
     stored: bool = False
 
     def text(self) -> str:

@@ -134,6 +134,19 @@ def as_loaded(spec: ModelSpec) -> ModelSpec:
     return _replace(spec, dtype="fp16", dtype_given=False)
 
 
+def as_run(spec: ModelSpec, layers: str) -> ModelSpec:
+    """The model as a runtime stores it.
+
+    Args:
+        spec: The model.
+        layers: Of the runtime, as `gambrel.runtimes.Runtime.layers` has it; empty for those of an
+            engine in the formats of the checkpoint.
+    """
+    if layers in ("", "code"):
+        return spec
+    return as_loaded(as_served(spec) if layers == "merged" else spec)
+
+
 def as_served(spec: ModelSpec) -> ModelSpec:
     """The same model with q, k, v and gate, up stored as one matrix each: fewer, wider products."""
     return _replace(

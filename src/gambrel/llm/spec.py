@@ -21,7 +21,7 @@ from gambrel.llm.mixers import (
     ShortConvolution,
     StateSpaceDual,
 )
-from gambrel.llm.precision import Precisions
+from gambrel.llm.precision import Precisions, with_parts
 
 __all__ = [
     "Attention",
@@ -355,8 +355,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def precisions(self, text: str | None = None) -> Precisions:
         """Number formats: as written in ``text``, or the checkpoint's own."""
         own = self.quantization.precision if self.quantization else self.dtype
-        if text and "=" in text.partition(",")[0] and self.quantization and "," not in own:
-            text = f"{own},{text}"  # parts alone: the rest stays the checkpoint's
+        if text and "=" in text.partition(",")[0] and self.quantization:
+            text = with_parts(own, text)  # parts alone: the rest stays the checkpoint's
         return Precisions.parse(text or own, self.dtype)
 
     @property

@@ -17,6 +17,7 @@ from gambrel.errors import GambrelError, InputError
 from gambrel.llm.build import build
 from gambrel.llm.kv import Growth, growth
 from gambrel.llm.recipe import Recipe, recipe_of
+from gambrel.llm.sharded import as_run
 from gambrel.llm.spec import LatentAttention, mixers_of
 from gambrel.llm.step import decode, prefill
 from gambrel.report.answers import Pictures
@@ -138,7 +139,8 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
 def _points(analysis: Analysis, recipe: Recipe, tokens: int) -> Iterator[tuple[float, float]]:
     step = decode("batch", tokens) if recipe.phase == _DECODE else prefill("batch", tokens)
     step = replace(step, symbols=(Symbol(name="batch", default=1),))
-    workload = build(recipe.spec, step, recipe.precisions)
+    spec, as_code = as_run(recipe.spec, recipe.layers), recipe.layers == "code"
+    workload = build(spec, step, recipe.precisions, as_code=as_code)
     asked = analysis.model.precision
     mixed = analysis.workload is not None and bool(analysis.workload.precisions)
     precision = workload.dtype if mixed or asked not in BITS else asked

@@ -59,7 +59,7 @@ def limits_of(analyses: Sequence[Analysis], measured: Analysis | None = None) ->
         launch_s=0.0 if expected is None else expected.launches_s + expected.host_s,
         proves=first.sol.proves,
         caveats=caveats,
-        unknown=first.sol.unknown,
+        unknown=(*first.sol.unknown, *([first.left_out] if first.left_out else [])),
         notes=(*_coverage(first), *first.sol.notes, *notes, *unhosted),
     )
 
@@ -79,7 +79,7 @@ def _kernel_time(best: Analysis) -> tuple[Estimate | None, tuple[str, ...]]:
 
     The range keeps its width as a share of the value.
     """
-    expected = best.expected_time_s
+    expected = None if best.left_out else best.expected_time_s
     if expected is None or best.launches > _KERNELS or not expected.host_s:
         return expected, ()
     left = 1.0 - expected.host_share

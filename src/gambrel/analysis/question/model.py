@@ -60,7 +60,6 @@ class ModelFields:
         several=RUNS,
         default=(),
         split=False,
-        absent=CODE,
     )
     batch_size: Any = field(
         *(f.whole("items"), MODEL, f"{RUNS} {DESIGN} kv-cache import"),
@@ -117,7 +116,6 @@ class ModelFields:
         ),
         default=False,
         words=("training", "backward"),
-        absent=CODE,
     )
     autocast: Any = field(
         *(f.choice("fp16", "bf16"), MODEL, f"{RUNS} {DESIGN} import"),
@@ -125,7 +123,6 @@ class ModelFields:
         "this format, its casts counted (models given as code).",
         *("--autocast",),
         words=("mixed precision", "amp"),
-        absent=CODE,
     )
     trust: bool = field(
         *(f.FLAG, MODEL, f"{RUNS} {DESIGN} import"),

@@ -65,6 +65,7 @@ class SweepWork:
         times_only: Leave out memory and energy.
         block: Combinations of sizes for which all cases come in a row, so that cases of one model
             share their costs; 0 takes all sizes of a case in a row.
+        left_out: Models with ops that every figure leaves out, in sentences.
     """
 
     cases: PointGrid
@@ -76,6 +77,7 @@ class SweepWork:
     most_points: int = FAST
     times_only: bool = False
     block: int = 0
+    left_out: tuple[str, ...] = ()
     _sized: dict[Any, SizedPoints] = field(default_factory=dict, repr=False, compare=False)
 
     @property

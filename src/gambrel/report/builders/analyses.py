@@ -145,7 +145,9 @@ def _advice(analysis: Analysis) -> tuple[Any, ...]:
 
 def _rate(analysis: Analysis) -> float | None:
     seconds_whole = seconds_of(analysis.total)
-    return items(analysis)[0] / seconds_whole if seconds_whole else None
+    if not seconds_whole or analysis.left_out:
+        return None
+    return items(analysis)[0] / seconds_whole
 
 
 def _answer(found: tuple[Analysis, ...]) -> tuple[str, ...]:
@@ -154,7 +156,8 @@ def _answer(found: tuple[Analysis, ...]) -> tuple[str, ...]:
     known = [(rate, a) for a in fitting if (rate := _rate(a)) is not None]
     units = {items(a)[1] for a in found}
     if not known or len(units) > 1:
-        return ()
+        missing = next((a.left_out for a in found if a.left_out), "")
+        return (f"Rates: unknown, as figures leave out {missing}",) if missing else ()
     rate, best = max(known, key=lambda pair: pair[0])
     kind = "expected" if best.total.expected_time_s else "at the roofline"
     return (f"Most {units.pop()}/s: {rate_text(rate)} {kind}, {title(best)}",)

@@ -85,6 +85,8 @@ def _time(analysis: Analysis) -> str:
             f"Expected: unknown, as is the time of {analysis.on_host}; the roofline of the other "
             f"ops is {format_si(part, 's')}"
         )
+    if expected is not None and analysis.left_out:
+        return f"Expected: {estimate_text(expected)}, leaving out {analysis.left_out}"
     if expected is not None:
         rate = f"{rate_text(number / expected.value)} {unit}/s" if expected.value else "no rate"
         latency = f"; {STREAMED}" if expected.streamed else ""
@@ -93,6 +95,8 @@ def _time(analysis: Analysis) -> str:
     if roof is None:
         return "Expected: unknown, as the roofline is: the device publishes no roof for this work"
     rate = f", {rate_text(number / roof)} {unit}/s" if roof else ""
+    if analysis.left_out:
+        rate = f", leaving out {analysis.left_out}"
     return f"Roofline: {format_si(roof, 's')}{rate}; no expected time: {_why_none(analysis)}"
 
 
@@ -152,11 +156,11 @@ def _memory(analysis: Analysis) -> str:
 def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
     """The figures at the top of a page, each with where it comes from."""
     total, said = analysis.total, dict(figures_of.facts(analysis))
-    time, (number, unit) = total.expected_time_s, items(analysis)
+    time = total.expected_time_s
     device = analysis.hardware.name
     yield figures_of.expected_figure(
         time,
-        note=_rate_note(time, number, unit),
+        note=_rate_note(analysis, time),
         source=f"constants of {analysis.runtime_name or analysis.runtime} on {device}",
     )
     limiter, part = limiter_of(analysis), limited_share(analysis)
@@ -191,9 +195,12 @@ def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
     )
 
 
-def _rate_note(time: Estimate | None, number: int, unit: str) -> str:
+def _rate_note(analysis: Analysis, time: Estimate | None) -> str:
     if time is None or not time.value:
         return ""
+    if analysis.left_out:
+        return f"{range_text(time)}; leaves out {analysis.left_out}"
+    number, unit = items(analysis)
     return f"{range_text(time)}; {rate_text(number / time.value)} {unit}/s"
 
 

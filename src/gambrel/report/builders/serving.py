@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from gambrel.analysis.measures import Estimate
 from gambrel.llm.serving.outcomes import Simulation
-from gambrel.llm.serving.records import Choice, OperatingPoint, Plan
+from gambrel.llm.serving.records import Choice, OperatingPoint, Plan, Refusal
 from gambrel.llm.serving.split_records import SplitPlan
 from gambrel.report.blocks import (
     DataTable,
@@ -31,6 +31,10 @@ from gambrel.units import format_capacity, format_count, format_number, format_p
 
 #: Refusals and points of the front that are listed.
 _REFUSALS: Final = 5
+#: Layouts of one refusal that are named.
+_LAYOUTS: Final = 4
+#: In place of the names of several devices.
+_DEVICE: Final = "the device"
 _FRONT: Final = 8
 
 
@@ -272,11 +276,24 @@ def _front(plan: Plan) -> DataTable:
 
 
 def _refusals(plan: Plan) -> list[str]:
-    found = [
-        f"{r.sharding} of {r.device}, {r.precision}: {r.reason}" for r in plan.refused[:_REFUSALS]
-    ]
-    rest = len(plan.refused) - len(found)
+    """One line for each reason, with the layouts and devices that it is given for."""
+    alike: dict[tuple[str, str], list[Refusal]] = {}
+    for one in plan.refused:
+        reason = one.reason.replace(one.device, _DEVICE)
+        alike.setdefault((one.precision, reason), []).append(one)
+    shown = list(alike.items())[:_REFUSALS]
+    found = [_refusal(reason, several) for (_, reason), several in shown]
+    rest = len(plan.refused) - sum(len(several) for _, several in shown)
     return [*found, f"and {rest} more; the JSON has all."] if rest > 0 else found
+
+
+def _refusal(reason: str, alike: Sequence[Refusal]) -> str:
+    devices = list(dict.fromkeys(one.device for one in alike))
+    layouts = list(dict.fromkeys(str(one.sharding) for one in alike))
+    listed = ", ".join(layouts) if len(layouts) <= _LAYOUTS else f"{len(layouts)} layouts"
+    name = devices[0] if len(devices) == 1 else _DEVICE
+    where = f"{listed} of {', '.join(devices)}, {alike[0].precision}"
+    return f"{where}: {reason.replace(_DEVICE, name)}"
 
 
 def content(plan: Plan, _options: Options | None = None) -> dict[str, Any]:
