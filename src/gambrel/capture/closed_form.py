@@ -58,7 +58,7 @@ _LAYERS: Final = {
     "merged": ("q, k, v and gate, up are one GEMM each, as serving engines store them.",),
     "code": ("Norms, rotations, gates and mixtures are the ops of transformers 5, one by one.",),
 }
-_EXPERTS: Final = "Before version 5 experts ran one after another, which took up to ten times as long."
+_EXPERTS: Final = "Before version 5 experts ran one after another, up to ten times as long."
 
 
 def workload_of_config(config: Mapping[str, Any], *, name: str = "", **asked: Any) -> Workload:
