@@ -116,7 +116,7 @@ def _with(constants: sets.Constants) -> Calibration:
     shipped = packaged()
     fresh = tuple(
         msgspec.structs.replace(s, constants=constants[s.form])
-        if s.framework == "torch" and s.device in bench.CARDS.values()
+        if s.framework == "torch" and s.device in bench.CARDS.values() and s.form in constants
         else s
         for s in shipped.sets
     )
