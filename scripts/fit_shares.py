@@ -176,13 +176,13 @@ def _fit(one: Class) -> dict[str, object]:
     constants = _constants([r for r in runs if not r.beside], one)
     print(one.name, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
     ratios: dict[bool, list[list[float]]] = {False: [], True: []}
-    error = 0.0
+    error: float | None = None
     for by in one.by:
         found = left_out(runs, by, one)
         if not found:
             continue
         errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items() if not runs[i].beside}
-        error = error or float(np.mean(list(errors.values())))
+        error = round(float(np.mean(list(errors.values()))), 3) if error is None else error
         for prompt in (False, True):
             own = [e for i, e in errors.items() if runs[i].prompt is prompt]
             ratios[prompt] += [
@@ -209,7 +209,7 @@ def _fit(one: Class) -> dict[str, object]:
         "prompt": list(asked),
         "confidence": one.confidence,
         "rows": len(runs),
-        "error": round(error, 3),
+        "error": error,
         "why": one.why,
         "source": SOURCE,
     }
