@@ -198,10 +198,11 @@ def _fit(one: Class) -> dict[str, object]:
         "runtime": "llama-cpp",
         "match": list(one.match),
         **{
-            n: float(f"{v:.4g}")
+            n: _short(v)
             for n, v in zip(NAMES, constants, strict=True)
             if (n != "attention" or one.attention) and (n != "unpack_few" or one.few)
         },
+        **({} if one.whole else {"compute": 0.0, "attention_compute": _short(constants[2])}),
         **({"by_head": True} if one.by_head else {}),
         **({"lanes_per_byte": LANES_PER_BYTE["Apple"]} if one.match == ("apple",) else {}),
         "low": low,
@@ -213,6 +214,10 @@ def _fit(one: Class) -> dict[str, object]:
         "why": one.why,
         "source": SOURCE,
     }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -369,8 +374,8 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device, by
 
 @cache
 def _workload(model: str, precision: str, phase: str, size: str, value: int) -> Workload:
-    sizes = {"batch": 1, size: value}
-    return gambrel.load_model(str(PUBLISHED / model), phase=phase, precision=precision, sizes=sizes)
+    how = {"phase": phase, "precision": precision, "sizes": {"batch": 1, size: value}}
+    return gambrel.load_model(str(PUBLISHED / model), runtime="llama-cpp", **how)
 
 
 if __name__ == "__main__":

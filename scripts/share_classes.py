@@ -25,6 +25,8 @@ class Class:
         text: Backends whose text generation is expected, the faster ones; the others count for the
             range alone. Empty: all of `backends`.
         prompts: Likewise of prompts.
+        whole: Whether prompts of 16-bit weights are expected at the share of stored ones, where
+            none were timed.
         like: Patterns of devices whose text generation is fitted with its own.
         why: For the reader.
     """
@@ -41,6 +43,7 @@ class Class:
     pull: bool = False
     text: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
+    whole: bool = True
     like: tuple[str, ...] = ()
     by: tuple[str, ...] = ("model", "device")
     why: str
@@ -196,6 +199,7 @@ CLASSES = (
     Class(
         match=("gfx942", "gfx950"),
         name="AMD CDNA3 and CDNA4",
+        whole=False,
         pull=True,
         confidence="low",
         backends=("ROCm",),
