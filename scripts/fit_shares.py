@@ -19,7 +19,7 @@ import csv
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,14 @@ from scipy.optimize import least_squares
 
 import constants_file
 import gambrel
-from gambrel.analysis.estimate.shares import counted, heads_per_cache, lanes_of, peak_of, unpacked
+from gambrel.analysis.estimate.shares import (
+    counted,
+    few,
+    heads_per_cache,
+    lanes_of,
+    peak_of,
+    unpacked,
+)
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -38,202 +45,33 @@ from gambrel.device.catalog import load
 from gambrel.device.model import Device
 from gambrel.runtimes import matches
 from gambrel.workload import Workload
+from share_classes import CLASSES, MACHINES, Class
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "tests/data/published"
-NAMES = ("memory", "compute", "compute_stored", "unpack", "start_s", "attention")
-FIRST = np.array([0.75, 0.7, 0.6, 8.0, 6e-6, 0.5])
-LEAST = np.array([0.2, 0.05, 0.05, 0.0, 1e-8, 0.02])
-MOST = np.array([0.97, 1.0, 1.0, 60.0, 1e-4, 0.97])
+NAMES = ("memory", "compute", "compute_stored", "unpack", "start_s", "attention", "unpack_few")
+FIRST = np.array([0.75, 0.7, 0.6, 8.0, 6e-6, 0.5, 12.0])
+LEAST = np.array([0.2, 0.01, 0.01, 0.0, 1e-8, 0.02, 0.0])
+MOST = np.array([0.97, 1.0, 1.0, 60.0, 1e-4, 0.97, 120.0])
+#: Weight of the logarithm of a constant over its first value, beside 1 of a device's runs: few
+#: runs cannot tell all constants apart.
+PULL = 0.03
+#: Runs that must remain for those left out to be predicted; fewer say nothing of the constants.
+OTHERS = 3
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
-    """One class of devices: where its rows are, and what is said of them.
-
-    Attributes:
-        match: Patterns of the devices that it serves.
-        name: For the reader.
-        confidence: ``medium`` or ``low``.
-        backends: Whose rows count; empty for all.
-        since: First month of the versions whose rows count, ``YYYY-MM``.
-        since_whole: That of 16-bit weights; as ``since`` when empty.
-        by: What is left out in turn.
-        attention: Whether attention has a share of the bandwidth of its own: where the same models
-            were timed with short and with long contexts.
-        by_head: Whether each query head of a new token reads the cache by itself.
-        like: Patterns of devices whose text generation is fitted with its own.
-        why: For the reader.
-    """
-
-    match: tuple[str, ...]
-    name: str
-    confidence: str
-    backends: tuple[str, ...] = ()
-    since: str = ""
-    since_whole: str = ""
-    attention: bool = False
-    by_head: bool = False
-    like: tuple[str, ...] = ()
-    by: tuple[str, ...] = ("model", "device")
-    why: str
-
-
-CLASSES = (
-    Class(
-        match=("apple",),
-        name="Apple GPUs",
-        attention=True,
-        by_head=True,
-        confidence="medium",
-        why="shares of bandwidth and peak that llama.cpp and Ollama attain on Apple GPUs",
-    ),
-    Class(
-        match=("cpu",),
-        name="processors",
-        confidence="low",
-        why="shares of bandwidth and peak that llama.cpp and Ollama attain on processors",
-    ),
-    Class(
-        match=("tu102", "tu104", "tu106", "sm_86", "sm_89", "sm_120"),
-        name="NVIDIA tensor cores beside GDDR",
-        confidence="medium",
-        backends=("CUDA",),
-        since="2024-06",
-        since_whole="2024-05",
-        why="shares of bandwidth and peak that llama.cpp attains under CUDA on GeForce, RTX and "
-        "L40S cards",
-    ),
-    Class(
-        match=("sm_80",),
-        name="NVIDIA A100",
-        attention=True,
-        confidence="medium",
-        backends=("CUDA",),
-        since="2024-05",
-        like=("sm_90", "sm_10"),
-        why="shares of bandwidth and peak that llama.cpp attains under CUDA on A100, H100, H200 "
-        "and B300; prompts on A100 alone, in versions of May 2024",
-    ),
-    Class(
-        match=("sm_90", "sm_10"),
-        name="NVIDIA H100 and later beside HBM",
-        attention=True,
-        confidence="low",
-        backends=("CUDA",),
-        since="2024-05",
-        like=("sm_80",),
-        why="shares of bandwidth and peak that llama.cpp attains under CUDA on A100, H100, H200 "
-        "and B300; prompts on H100 PCIe alone, in versions of May 2024",
-    ),
-    Class(
-        match=("sm_121",),
-        name="NVIDIA GB10",
-        confidence="medium",
-        backends=("CUDA",),
-        since="2025-01",
-        why="shares of bandwidth and peak that llama.cpp attains under CUDA on DGX Spark",
-    ),
-    Class(
-        match=("sm_87",),
-        name="Jetson Orin",
-        confidence="low",
-        backends=("CUDA", "Ollama"),
-        since="2024-01",
-        why="shares of bandwidth and peak that llama.cpp attains on Jetson Orin, whose power modes "
-        "differ; two prompts",
-    ),
-    Class(
-        match=("sm_61",),
-        by=("precision",),
-        name="NVIDIA Pascal",
-        confidence="low",
-        backends=("CUDA",),
-        since="2024-01",
-        why="shares of bandwidth and peak that llama.cpp attains on P40, mostly early in 2024",
-    ),
-    Class(
-        match=("gfx103",),
-        name="AMD RDNA2",
-        confidence="low",
-        since="2024-01",
-        why="shares of bandwidth and peak that llama.cpp attains on RX 6700 XT, 6800 and 6800 XT",
-    ),
-    Class(
-        match=("gfx110",),
-        name="AMD RDNA3",
-        confidence="low",
-        backends=("ROCm", "Vulkan"),
-        since="2024-06",
-        why="shares of bandwidth and peak that llama.cpp attains on RX 7900 XTX and Pro W7900",
-    ),
-    Class(
-        match=("gfx115",),
-        name="AMD RDNA3.5",
-        confidence="medium",
-        since="2025-01",
-        why="shares of bandwidth and peak that llama.cpp attains on Ryzen AI Max+ 395",
-    ),
-    Class(
-        match=("gfx120",),
-        name="AMD RDNA4",
-        confidence="low",
-        since="2025-01",
-        why="shares of bandwidth and peak that llama.cpp attains on RX 9070 XT and AI Pro R9700",
-    ),
-    Class(
-        match=("battlemage",),
-        name="Intel Battlemage",
-        confidence="medium",
-        since="2025-01",
-        why="shares of bandwidth and peak that llama.cpp attains under SYCL on Arc B580",
-    ),
-)
 WHOLE = ("fp32", "fp16", "bf16")
 UNSEEN = (0.5, 2.0)
+#: Runs that must have been predicted by others for a range that is narrower than `WIDE`.
+SEEN = 6
+WIDE = (0.65, 1.6)
 LONGEST = 2048
 FUSED = "2025-08"
-SOURCE = (
-    "public reports of llama.cpp and Ollama runs, each named in tests/data/published/llama_cpp.csv "
-    "(figures only)"
-)
+SOURCE = "public reports, each named in tests/data/published/llama_cpp.csv (figures only)"
 #: FLOP of the vector units per byte of bandwidth where no vector peak is published: what Apple's
 #: M2 and M3 have that publish one (M2 34, M2 Max 34, M2 Ultra 34, M3 Max 36).
 LANES_PER_BYTE = {"Apple": 34.0}
-#: Processors that are not in the catalog: byte/s by the arithmetic of their memory channels, FLOP/s
-#: in fp32 as cores x FLOP per cycle x clock under load (None where prompts were not timed).
-#: (name, byte/s, FLOP/s, model, format, context or seq, its value, tokens/s, source)
-MACHINES = (
-    ("i9-13900K, 2 x DDR5-6400", 102.4e9, None, "llama-2-7b", "q4_0", "context", 64, 18.27,
-     "ggml-org/llama.cpp issue 34"),
-    ("Threadripper 3970X, 4 x DDR4-3200", 102.4e9, 3.79e12, "llama-3.1-8b", "q4_k_m", "context", 64,
-     16.78, "brand-o/normiebench issue 52"),
-    ("Threadripper 3970X, 4 x DDR4-3200", 102.4e9, 3.79e12, "llama-3.1-8b", "q4_k_m", "seq", 512,
-     155.5, "brand-o/normiebench issue 52"),
-    ("i5-9500, 2 x DDR4-2666", 42.7e9, 0.787e12, "llama-3.1-8b", "q4_k_m", "context", 64, 6.51,
-     "brand-o/normiebench issue 34"),
-    ("i5-9500, 2 x DDR4-2666", 42.7e9, 0.787e12, "llama-3.1-8b", "q4_k_m", "seq", 512, 35.43,
-     "brand-o/normiebench issue 34"),
-    ("AmpereOne A192-32X, 8 x DDR5-5200", 332.8e9, None, "llama-3.1-70b", "q4_k_m", "context", 128,
-     3.86, "geerlingguy/ai-benchmarks README"),
-    ("AmpereOne A192-32X, 8 x DDR5-5200", 332.8e9, None, "llama-3.2-3b", "q4_k_m", "context", 128,
-     23.52, "geerlingguy/ai-benchmarks README"),
-    ("AmpereOne A192-32X, 8 x DDR5-5200", 332.8e9, None, "llama-3.1-405b", "q4_k_m", "context", 128,
-     0.90, "geerlingguy/ai-benchmarks README"),
-    ("Intel N150, 1 x DDR4-3200", 25.6e9, None, "llama-3.2-3b", "q4_k_m", "context", 128, 9.06,
-     "geerlingguy/ai-benchmarks README"),
-    ("Intel N150, 1 x DDR4-3200", 25.6e9, None, "qwen2.5-14b", "q4_k_m", "context", 128, 2.13,
-     "geerlingguy/ai-benchmarks README"),
-    ("Ryzen AI 5 340, 2 x DDR5-5600", 89.6e9, None, "llama-3.2-3b", "q4_k_m", "context", 128, 23.81,
-     "geerlingguy/ai-benchmarks README and issue 33"),
-    ("Ryzen AI 5 340, 2 x DDR5-5600", 89.6e9, None, "qwen2.5-14b", "q4_k_m", "context", 128, 5.83,
-     "geerlingguy/ai-benchmarks README and issue 33"),
-    ("Ryzen 7 8840U, 4 x LPDDR5-6400", 102.4e9, 0.845e12, "llama-3.1-8b", "q4_k_m", "context", 64,
-     9.63, "brand-o/normiebench issue 8"),
-    ("Ryzen 7 8840U, 4 x LPDDR5-6400", 102.4e9, 0.845e12, "llama-3.1-8b", "q4_k_m", "seq", 512,
-     49.75, "brand-o/normiebench issue 8"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +90,8 @@ class Run:
         stored: Whether weights are unpacked.
         attends: Whether it is attention.
         floor: Roofline time, s.
+        few: Whether weights of fewer than four bits are unpacked.
+        beside: Whether another backend is expected: it counts for the range alone.
     """
 
     model: str
@@ -266,6 +106,8 @@ class Run:
     stored: NDArray[np.bool_]
     attends: NDArray[np.bool_]
     floor: Floats
+    few: NDArray[np.bool_] = field(default_factory=lambda: np.array(False))
+    beside: bool = False
 
     @property
     def kind(self) -> str:
@@ -276,11 +118,12 @@ class Run:
 
     def predicted(self, c: Floats) -> float:
         """Seconds under constants in the order of `NAMES`."""
-        memory, compute, compute_stored, unpack, start, attention = c
+        memory, compute, compute_stored, unpack, start, attention, unpack_few = c
         share = np.where(self.stored, compute_stored, compute)
         read = np.where(self.attends, attention, memory)
         slowest = np.maximum(self.moved / read, self.worked / share)
-        each = start + np.maximum(slowest, unpack * self.lanes)
+        cycles = np.where(self.few, unpack_few, unpack)
+        each = start + np.maximum(slowest, cycles * self.lanes)
         return float(np.sum(self.count * np.maximum(each, self.floor)))
 
 
@@ -302,8 +145,8 @@ def main() -> None:
 
 def runs_of(one: Class) -> list[Run]:
     """The measured runs of a class of devices."""
-    mine = [_run(r, one.by_head) for r in _rows() if _counts(one, r, one.match)]
-    like = [_run(r, one.by_head) for r in _rows() if one.like and _counts(one, r, one.like)]
+    mine = [_run(r, one) for r in _rows() if _counts(one, r, one.match)]
+    like = [_run(r, one) for r in _rows() if one.like and _counts(one, r, one.like)]
     return (
         mine
         + [r for r in like if not r.prompt]
@@ -311,7 +154,7 @@ def runs_of(one: Class) -> list[Run]:
     )
 
 
-def left_out(runs: Sequence[Run], by: str, *, attention: bool) -> dict[int, float]:
+def left_out(runs: Sequence[Run], by: str, one: Class) -> dict[int, float]:
     """Seconds of runs, by their place, by constants that saw none of their model or device.
 
     Runs whose kind no other model or device has are not among them.
@@ -319,28 +162,27 @@ def left_out(runs: Sequence[Run], by: str, *, attention: bool) -> dict[int, floa
     out: dict[int, float] = {}
     groups = sorted({getattr(r, by) for r in runs})
     for group in groups if len(groups) > 1 else ():
-        others = [r for r in runs if getattr(r, by) != group]
-        without, kinds = _constants(others, attention=attention), {r.kind for r in others}
-        out |= {
-            i: r.predicted(without)
-            for i, r in enumerate(runs)
-            if getattr(r, by) == group and r.kind in kinds
-        }
+        others = [r for r in runs if getattr(r, by) != group and not r.beside]
+        mine = [(i, r) for i, r in enumerate(runs) if getattr(r, by) == group]
+        kinds = {r.kind for r in others if sum(o.prompt is r.prompt for o in others) >= OTHERS}
+        if any(r.kind in kinds for _, r in mine):
+            without = _constants(others, one)
+            out |= {i: r.predicted(without) for i, r in mine if r.kind in kinds}
     return dict(sorted(out.items()))
 
 
 def _fit(one: Class) -> dict[str, object]:
     runs = runs_of(one)
-    constants = _constants(runs, attention=one.attention)
+    constants = _constants([r for r in runs if not r.beside], one)
     print(one.name, len(runs), "runs:", dict(zip(NAMES, constants.round(8).tolist(), strict=True)))
     ratios: dict[bool, list[list[float]]] = {False: [], True: []}
-    error = 0.0
+    error: float | None = None
     for by in one.by:
-        found = left_out(runs, by, attention=one.attention)
+        found = left_out(runs, by, one)
         if not found:
             continue
-        errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items()}
-        error = error or float(np.mean(list(errors.values())))
+        errors = {i: abs(t / runs[i].seconds - 1) for i, t in found.items() if not runs[i].beside}
+        error = round(float(np.mean(list(errors.values()))), 3) if error is None else error
         for prompt in (False, True):
             own = [e for i, e in errors.items() if runs[i].prompt is prompt]
             ratios[prompt] += [
@@ -356,21 +198,26 @@ def _fit(one: Class) -> dict[str, object]:
         "runtime": "llama-cpp",
         "match": list(one.match),
         **{
-            n: float(f"{v:.4g}")
+            n: _short(v)
             for n, v in zip(NAMES, constants, strict=True)
-            if n != "attention" or one.attention
+            if (n != "attention" or one.attention) and (n != "unpack_few" or one.few)
         },
+        **({} if one.whole else {"compute": 0.0, "attention_compute": _short(constants[2])}),
         **({"by_head": True} if one.by_head else {}),
-        "lanes_per_byte": LANES_PER_BYTE["Apple"] if one.match == ("apple",) else 0.0,
+        **({"lanes_per_byte": LANES_PER_BYTE["Apple"]} if one.match == ("apple",) else {}),
         "low": low,
         "high": high,
         "prompt": list(asked),
         "confidence": one.confidence,
         "rows": len(runs),
-        "error": round(error, 3),
+        "error": error,
         "why": one.why,
         "source": SOURCE,
     }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -378,12 +225,13 @@ def _range(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
     some = [r for r in ratios if r]
     if not some:
         return UNSEEN
-    low = min(float(np.quantile(r, 0.05, method="lower")) for r in some)
-    high = max(float(np.quantile(r, 0.95, method="higher")) for r in some)
-    return math.floor(1000 * min(low, 0.95)) / 1000, math.ceil(1000 * max(high, 1.05)) / 1000
+    least, most = (0.95, 1.05) if max(map(len, some)) >= SEEN else WIDE
+    low = min(least, *(float(np.quantile(r, 0.05, method="lower")) for r in some))
+    high = max(most, *(float(np.quantile(r, 0.95, method="higher")) for r in some))
+    return math.floor(1000 * low) / 1000, math.ceil(1000 * high) / 1000
 
 
-def _constants(runs: Sequence[Run], *, attention: bool) -> Floats:
+def _constants(runs: Sequence[Run], one: Class) -> Floats:
     """Least squares of the logarithms, every device weighing alike."""
     weights = {d: sum(r.device == d for r in runs) ** -0.5 for d in {r.device for r in runs}}
 
@@ -393,28 +241,32 @@ def _constants(runs: Sequence[Run], *, attention: bool) -> Floats:
         c = scaled * FIRST
         if not whole:  # no prompts of 16-bit weights: they count as stored ones
             c[1] = c[2]
-        if not attention:
+        if not one.attention:
             c[5] = c[0]
+        if not one.few:
+            c[6] = c[3]
         return c
 
     def residuals(scaled: Floats) -> Floats:
         c = full(scaled)
-        return np.array([weights[r.device] * np.log(r.predicted(c) / r.seconds) for r in runs])
+        misses = [weights[r.device] * np.log(r.predicted(c) / r.seconds) for r in runs]
+        pulls = PULL * np.log(np.maximum(scaled, 1e-3)) if one.pull else ()
+        return np.array([*misses, *pulls])
 
     # The slowest part decides, so that the sum has several valleys.
     starts = [
-        np.array([1, share, share, unpack, start, 1])
+        np.array([1, share, share, unpack, start, 1, unpack])
         for share, start in ((0.4, 0.5), (1, 2))
         for unpack in (0.2, 1, 3)
     ]
-    found = [
+    fits = [
         least_squares(
             residuals, first, bounds=(LEAST / FIRST, MOST / FIRST), loss="soft_l1", f_scale=0.1,
             diff_step=1e-3,
         )
         for first in starts
     ]  # fmt: skip
-    return full(min(found, key=lambda one: one.cost).x)
+    return full(min(fits, key=lambda fit: fit.cost).x)
 
 
 @cache
@@ -446,14 +298,16 @@ def _answered(row: dict[str, str]) -> bool:
     return bool(roofs.memory_byte_per_s) and (compute or row["sizes"].startswith("context"))
 
 
-def _run(row: dict[str, str], by_head: bool) -> Run:
+def _run(row: dict[str, str], one: Class) -> Run:
     size, _, value = row["sizes"].partition("=")
     device = load(row["device"])
-    run = _asked(row["model"], row["precision"], size, int(value), device, by_head)
+    run = _asked(row["model"], row["precision"], size, int(value), device, one.by_head)
     if "no LM head" in row["note"]:
-        arrays = ("count", "moved", "worked", "lanes", "stored", "attends", "floor")
+        arrays = ("count", "moved", "worked", "lanes", "stored", "attends", "floor", "few")
         run = replace(run, **{a: getattr(run, a)[:-1] for a in arrays})
-    return replace(run, seconds=float(row["value"]))
+    expected = one.prompts if run.prompt else one.text
+    beside = bool(expected) and row["note"].split("; ")[-2] not in expected
+    return replace(run, seconds=float(row["value"]), beside=beside)
 
 
 def _elsewhere(*machine: Any) -> Run:
@@ -505,21 +359,23 @@ def _asked(model: str, precision: str, size: str, value: int, device: Device, by
         columns.append(
             (
                 item.count, moved, slowest, unpack, stored is not None,
-                attends, max(once, *roofline_s, 0.0),
+                attends, max(once, *roofline_s, 0.0), few(item.view),
             )
         )  # fmt: skip
-    count, moved_s, worked_s, unpack_s, is_stored, attends, floor = np.array(columns, dtype=float).T
+    count, moved_s, worked_s, unpack_s, is_stored, attends, floor, parted = np.array(
+        columns, dtype=float
+    ).T
     return Run(
         model=model, device=device.id, precision=precision, prompt=size == "seq", seconds=0.0,
         count=count, moved=moved_s, worked=worked_s, lanes=unpack_s, stored=is_stored.astype(bool),
-        attends=attends.astype(bool), floor=floor,
+        attends=attends.astype(bool), floor=floor, few=parted.astype(bool),
     )  # fmt: skip
 
 
 @cache
 def _workload(model: str, precision: str, phase: str, size: str, value: int) -> Workload:
-    sizes = {"batch": 1, size: value}
-    return gambrel.load_model(str(PUBLISHED / model), phase=phase, precision=precision, sizes=sizes)
+    how = {"phase": phase, "precision": precision, "sizes": {"batch": 1, size: value}}
+    return gambrel.load_model(str(PUBLISHED / model), runtime="llama-cpp", **how)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def score(_: Path) -> Iterable[Score]:
     for one in CLASSES:
         runs, shares = runs_of(one), ends[one.match]
         for by in one.by:
-            found = left_out(runs, by, attention=one.attention)
+            found = left_out(runs, by, one)
             for prompt, kind in ((False, "text"), (True, "prompts")):
                 text = (shares.low, shares.high)
                 low, high = (shares.prompt or text) if prompt else text
@@ -34,7 +34,7 @@ def score(_: Path) -> Iterable[Score]:
                         roofline=float((runs[i].count * runs[i].floor).sum()),
                     )
                     for i, t in found.items()
-                    if runs[i].prompt is prompt
+                    if runs[i].prompt is prompt and not runs[i].beside
                 ]
                 if own:
                     yield Score(

@@ -232,6 +232,12 @@ def test_prompts_have_a_range_of_their_own(config):
         ("ryzen-ai-max-395", "gfx115"),
         ("rx-9070-xt", "gfx120"),
         ("arc-b580", "battlemage"),
+        ("v100-sxm2-16gb", "sm_70"),
+        ("gtx-1080-ti", "sm_61"),
+        ("mi60", "gfx906"),
+        ("mi100", "gfx908"),
+        ("mi300x", "gfx942"),
+        ("arc-a750", "alchemist"),
     ],
 )
 def test_a_class_of_devices_has_constants_of_its_own(config, device, pattern):
@@ -242,9 +248,31 @@ def test_a_class_of_devices_has_constants_of_its_own(config, device, pattern):
     assert own.why in found.reason
 
 
-@pytest.mark.parametrize("device", ["v100-pcie-32gb", "mi50", "arc-a770-16gb", "gtx-1660-ti"])
+@pytest.mark.parametrize("device", ["p100-pcie-16gb", "mi210", "arc-140v", "gtx-1660-ti"])
 def test_nothing_is_carried_to_other_classes(config, device):
     assert decode(config, device, "q4_k_m", runtime="llama-cpp").expected_time_s is None
+
+
+def test_weights_of_few_bits_take_lane_cycles_of_their_own(config):
+    """A P40 puts q2_k together from parts: 2 FLOP of the vector peak per cycle and weight."""
+    card = shares("sm_61")
+    assert card.unpack_few is not None
+    assert card.unpack_few > 1.5 * card.unpack
+    lanes = load("p40-24gb").ceiling("vector", "fp32").flop_per_s
+    _, few = down_of(decode(config, "p40-24gb", "q2_k", runtime="llama-cpp"))
+    cycles = (few - card.start_s) * lanes / (2 * 1024 * 4096)
+    assert cycles == pytest.approx(card.unpack_few, rel=1e-3)
+    _, four = down_of(decode(config, "p40-24gb", "q4_0", runtime="llama-cpp"))
+    assert four < few
+
+
+def test_volta_multiplies_blocks_in_16_bits(config):
+    """Its tensor cores take no whole numbers, which a T4's do."""
+    how = {"phase": "prefill", "precision": "q4_0", "sizes": {"seq": 512}}
+    for device, whole in (("v100-sxm2-32gb", False), ("t4", True)):
+        found = gambrel.analyze(config, device, runtime="llama-cpp", **how)
+        one = next(op for op in found.ops if "down_proj" in op.name)
+        assert ("int8" in {work.dtype for work in one.measures.work}) == whole
 
 
 def known(device, runtime):

@@ -68,7 +68,7 @@ def test_every_kind_of_constants_has_its_lines() -> None:
     assert "nvidia" in nvidia.device
     assert {(e.what, e.confidence) for e in (jetson, nvidia)} == {("whole runs", "medium")}
     assert shown_of((), base) == ()
-    assert len(shares_shown("llama-cpp", base)) == 13
+    assert len(shares_shown("llama-cpp", base)) == 16
 
 
 def test_nothing_is_called_high_without_rows() -> None:

@@ -117,6 +117,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         compute: Share of the peak, weights of 16 bits and more.
         compute_stored: Share of the peak where weights are unpacked.
         unpack: Lane cycles to unpack a weight.
+        unpack_few: Those of a weight of fewer than four bits; None: as of any.
         tile: Rows to which products of several rows with unpacked weights are filled up.
         start_s: Start of an op.
         matrix: Share of the peak of a matrix engine beside vector units (AMX); 0 where it was not
@@ -149,6 +150,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     compute: float
     compute_stored: float
     unpack: float
+    unpack_few: float | None = None
     start_s: float
     tile: int = 1
     matrix: float | None = None

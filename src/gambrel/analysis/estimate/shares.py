@@ -15,8 +15,9 @@ besides.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
-times as fast as a 16-bit one where the lanes are few. Of a mixture of experts only the weights that
-are read are unpacked.
+times as fast as a 16-bit one where the lanes are few. Weights of fewer than four bits, whose parts
+lie in several places of a block, may take more cycles (``unpack_few``). Of a mixture of experts
+only the weights that are read are unpacked.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from gambrel.runtimes import Runtime, matches
 #: Work that has a roof of its own; special functions are left out, as in the roofline.
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
+#: Bits below which the parts of a weight lie in several places of its block.
+_FEW: Final = 4
 #: Formats of few bits that matrix engines multiply as they are.
 _NATIVE: Final = frozenset({"fp8", "mxfp8", "fp6", "fp4", "mxfp4", "nvfp4"})
 _WEIGHT: Final = "weight"
@@ -209,7 +212,8 @@ def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None
         slowest = maximum(slowest, roofline.seconds(done, rate))
     lanes = lanes_of(roofs, shares.lanes_per_byte)
     if stored is not None and lanes:
-        slowest = maximum(slowest, roofline.seconds(2 * shares.unpack * stored, lanes))
+        cycles = shares.unpack if shares.unpack_few is None or not few(view) else shares.unpack_few
+        slowest = maximum(slowest, roofline.seconds(2 * cycles * stored, lanes))
     return slowest
 
 
@@ -269,6 +273,11 @@ def unpacked(view: OpView, cost: Cost) -> Size | None:
         if t.role == _WEIGHT and BITS.get(t.dtype, _WHOLE) < _WHOLE
     ]
     return sum(sizes) if sizes else None
+
+
+def few(view: OpView) -> bool:
+    """Whether an op reads weights of fewer than four bits, which are put together from parts."""
+    return any(t.role == _WEIGHT and BITS.get(t.dtype, _WHOLE) < _FEW for t in view.inputs)
 
 
 def _streams(flops: Size, moved: Size) -> bool:
