@@ -31,7 +31,7 @@ from gambrel.analysis.workbench import answered, bench_of, machine_on
 from gambrel.device.model import Device
 from gambrel.ops import Conventions, is_free
 from gambrel.runtimes.model import MEMORY_SHARE
-from gambrel.units import format_capacity, format_percent
+from gambrel.units import format_capacity, format_percent, format_si
 from gambrel.workload import Op, Phase, Workload
 
 
@@ -278,7 +278,15 @@ def _known_share(table: CostTable) -> float:
 
 def _kernel_note(case: _Case) -> tuple[str, ...]:
     """What a reader must know of the runtime's kernels; nothing where every op is one."""
-    if not case.table.kernels and case.chosen.runtime.runtime.kernels == "op":
+    runtime = case.chosen.runtime.runtime
+    if runtime.service is not None:
+        least, each = runtime.service.step_s, runtime.service.request_s
+        return (
+            f"times are those of the kernels of a step; {runtime.name} itself takes up to "
+            f"{format_si(least, 's', 3)} of the host for each step and {format_si(each, 's', 3)} "
+            "for each request in it, which serve-plan adds.",
+        )
+    if not case.table.kernels and runtime.kernels == "op":
         return ()
     name, count = case.chosen.runtime.runtime.name, case.table.kernel_count
     return (f"under {name} the ops run as {count:,} kernels; traffic and times are theirs.",)
