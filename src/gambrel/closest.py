@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 
 def closest(name: str, known: Collection[str], count: int, least: float) -> list[str]:
-    """The nearest of some names, best first.
+    """The nearest of some names, best first: those that go on where it ends, then similar ones.
 
     Args:
         name: What was given.
@@ -14,6 +14,11 @@ def closest(name: str, known: Collection[str], count: int, least: float) -> list
         count: How many at most.
         least: Similarity from 0 to 100 below which a name is none of them.
     """
+    begun = sorted((text for text in known if text.startswith(name)), key=len) if name else []
+    return list(dict.fromkeys([*begun, *_similar(name, known, count, least)]))[:count]
+
+
+def _similar(name: str, known: Collection[str], count: int, least: float) -> list[str]:
     try:
         from rapidfuzz import fuzz, process
     except ModuleNotFoundError:  # Python in a browser has none

@@ -311,3 +311,13 @@ def test_the_closest_names_need_the_matcher():
 
 def test_the_hint_is_the_promised_one():
     assert HINT == "Run 'gambrel hardware list', or give --peak 989T --bandwidth 3.35T."
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("intel-npu", "intel-npu-lunar-lake"), ("snapdragon", "snapdragon-8-elite"),
+     ("jetson", "jetson-orin-nx-8gb")],
+)  # fmt: skip
+def test_part_of_a_name_is_answered_with_the_names_that_hold_it(name, meant):
+    with pytest.raises(UnknownNameError, match=meant):
+        find(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Final
 
@@ -175,7 +176,11 @@ def _find_ambiguous(name: str, key: NameKey) -> DeviceMatch | None:
 
 
 def _closest(name: str, count: int = 3) -> list[str]:
+    """Devices whose id holds all that was said, then those that are written alike."""
     known = catalog.index()
     names = known.names | {key: ids[0] for key, ids in known.ambiguous.items()}
+    said = set(re.split(r"[^a-z0-9]+", name.lower()))
+    holding = sorted((d for d in known.vendors if said <= set(d.split("-"))), key=len)
     query = name_key(name).joined or name.lower()
-    return list(dict.fromkeys(names[text] for text in closest(query, names.keys(), 20, 60)))[:count]
+    alike = (names[text] for text in closest(query, names.keys(), 20, 60))
+    return list(dict.fromkeys([*holding, *alike]))[: count + 1 if len(holding) > count else count]
