@@ -30,7 +30,13 @@ import openvino_rows
 from gambrel.analysis.estimate import packaged
 from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_constants import EngineConstants
-from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, running, whole_run
+from gambrel.analysis.estimate.engine_forms import (
+    EngineMachine,
+    copied_s,
+    kernel_times,
+    running,
+    whole_run,
+)
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_fit import minimized
 from gambrel.device.catalog import load
@@ -274,7 +280,7 @@ class Runs:
         bare = constants_of(one, one.start, one.flop_energy, one.formats)
         columns: dict[str, list[Any]] = {}
         self._machines: list[EngineMachine] = []
-        peaks, self._formats, sizes, self._row, self._batch = [], [], [], [], []
+        peaks, self._formats, sizes, self._row, self._batch, handed = [], [], [], [], [], []
         for index, row in enumerate(measured):
             device = load(row.device)
             machine, _ = machine_of(device, bare)
@@ -284,6 +290,7 @@ class Runs:
                 self._formats += [k.dtype for k in table.kernels]
                 peaks += [_peak(device, k.dtype) for k in table.kernels]
                 sizes.append(len(table.kernels))
+                handed.append(table.handed)
                 self._machines.append(machine)
                 self._row.append(index)
                 self._batch.append(batch if row.scenario == "Offline" else 1)
@@ -291,6 +298,7 @@ class Runs:
         self._peaks, self._sizes = np.array(peaks), np.array(sizes)
         self._first = np.cumsum([0, *sizes])[:-1]
         self._rows_of = np.array(self._row)
+        self._handed, self._images = np.array(handed).T
         self._architectures = [load(measured[i].device).architecture for i in self._row]
         self._called = np.array([r.called for r in measured])
         self.seconds = np.array([r.seconds for r in measured])
@@ -310,7 +318,8 @@ class Runs:
         count = self._columns["count"]
         busy = np.add.reduceat(times.whole * count, self._first)
         energy = np.add.reduceat(times.energy_j * count, self._first)
-        whole = whole_run(c.constants, machine, busy, energy)
+        waits, beside = copied_s(c.constants, self._handed, self._images)
+        whole = whole_run(machine, c.constants["start_s"] + waits, busy, energy, beside)
         best = np.full(len(self.rows), np.inf)
         np.minimum.at(best, self._rows_of, whole / np.array(self._batch))
         return best + c.constants.get("call_s", 0.0) * self._called

@@ -14,6 +14,9 @@ power than the cooling allows:
 
     t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
 
+where the start includes what the host copies to a GPU and back for one image (`copied_s`): of
+several at once the rest is copied beside the kernels, and the run is no shorter than that.
+
 On a processor tiles go down to 16 x 32, a launch waits for every thread, scores of an attention
 cost so many cycles of a lane, a single request leaves most of a hybrid's slow cores idle, AMX
 attains a share of its own, and the clock is the one that its power allows (`running`).
@@ -65,7 +68,8 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
         turbo: By how much a processor's clock may exceed ``clock_hz``: 1 but where its boost
             clock is not published.
         loaded_w: Power of all of its lanes at that clock for an energy of 1 J a FLOP; else 0.
-        halfway: What is left of its peak halfway between its base and its highest clocks.
+        halfway: What is left of its peak halfway between its base and its highest clocks; of a GPU, at
+            its base clock where that is published.
         fast_units: Its fast cores, which alone serve one request.
         fast_share: Part of its lanes in these.
         fast_loaded_w: As ``loaded_w``, of these.
@@ -240,11 +244,29 @@ def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak:
     return where(w["copies"] > 0, best, 0.0)
 
 
-def whole_run(c: Mapping[str, float], m: EngineMachine, busy: Size, energy_j: Size) -> Size:
-    """Seconds of a run from those of its kernels and its energy."""
+def copied_s(c: Mapping[str, float], host_bytes: Size, images: Size) -> tuple[Size, Size]:
+    """Seconds of copies that nothing hides, those of one image, and of the others beside kernels."""
+    if "copied_per_s" not in c:
+        return 0.0, 0.0
+    whole = host_bytes / c["copied_per_s"]
+    return whole / images, whole * (1 - 1 / images)
+
+
+def whole_run(
+    m: EngineMachine, host: Size, busy: Size, energy_j: Size, beside: Size = 0.0
+) -> Size:
+    """Seconds of a run.
+
+    Args:
+        m: The device.
+        host: Seconds that it waits for the host.
+        busy: Seconds of its kernels.
+        energy_j: Their energy.
+        beside: Seconds of copies beside the kernels.
+    """
     known = maximum(m.tdp_w, 1e-9)
     limited = where(m.tdp_w > 0, energy_j / (DYNAMIC * known), 0.0)
-    return c["start_s"] + root(cube_root(_sixth(busy) + _sixth(limited)))
+    return host + root(cube_root(_sixth(busy) + _sixth(limited) + _sixth(beside)))
 
 
 def _sixth(value: Size) -> Size:
