@@ -68,8 +68,8 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
         turbo: By how much a processor's clock may exceed ``clock_hz``: 1 but where its boost
             clock is not published.
         loaded_w: Power of all of its lanes at that clock for an energy of 1 J a FLOP; else 0.
-        halfway: What is left of its peak halfway between its base and its highest clocks; of a GPU, at
-            its base clock where that is published.
+        halfway: What is left of its peak halfway between its base and its highest clocks; of a
+            GPU, at its base clock where that is published.
         fast_units: Its fast cores, which alone serve one request.
         fast_share: Part of its lanes in these.
         fast_loaded_w: As ``loaded_w``, of these.
@@ -182,7 +182,8 @@ def kernel_times(
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
     scores = where(w["attention"] > 0, w["rows"] * w["depth"] * w["copies"], 0.0)
     vector = vector + c.get("softmax", 0.0) * scores
-    compute = _tiled(c, m, w, peak * m.scale) + roofline.seconds(vector, m.lanes_per_s)
+    products = _tiled(c, m, w, peak * m.scale) * _apart(c, m, w["images"])
+    compute = products + roofline.seconds(vector, m.lanes_per_s)
     left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
@@ -199,6 +200,11 @@ def kernel_times(
         whole=launch + overlapped(compute, memory),
         energy_j=flops * energy * m.flop_j + left * m.byte_j,
     )
+
+
+def _apart(c: Mapping[str, float], m: EngineMachine, images: Size) -> Size:
+    """How much longer cores take for products of one image, of which each reads what others do."""
+    return where(images <= 1, 1 + c.get("shared", 0.0) * m.units, 1.0)
 
 
 def one_tile(
@@ -245,16 +251,14 @@ def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak:
 
 
 def copied_s(c: Mapping[str, float], host_bytes: Size, images: Size) -> tuple[Size, Size]:
-    """Seconds of copies that nothing hides, those of one image, and of the others beside kernels."""
+    """Seconds of copies: of one image, which nothing hides, and of the others beside kernels."""
     if "copied_per_s" not in c:
         return 0.0, 0.0
     whole = host_bytes / c["copied_per_s"]
     return whole / images, whole * (1 - 1 / images)
 
 
-def whole_run(
-    m: EngineMachine, host: Size, busy: Size, energy_j: Size, beside: Size = 0.0
-) -> Size:
+def whole_run(m: EngineMachine, host: Size, busy: Size, energy_j: Size, beside: Size = 0.0) -> Size:
     """Seconds of a run.
 
     Args:

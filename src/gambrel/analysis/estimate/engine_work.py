@@ -279,7 +279,9 @@ def _handed(items: list[Item], read: frozenset[int]) -> Size:
     an exported network keeps to itself.
     """
     given = [t for i in items for t in i.view.inputs if t.role == "input"]
-    left = [t for i in items for t in i.view.outputs if t.role == "output" and t.storage not in read]
+    left = [
+        t for i in items for t in i.view.outputs if t.role == "output" and t.storage not in read
+    ]
     each = {t.storage: t.elements for t in (*given, *left)}
     return _HANDED_BYTES * real(total(each.values()))
 
