@@ -16,11 +16,7 @@ CARDS = (
     "pages of Ultralytics (figures only); see benchmarks/data/cards, 2026-11-24"
 )
 INTEL = (
-    "openvinotoolkit/openvino OV-2024.3-benchmark-data.csv @d4525174, graph-data-ov.json @003f03dd "
-    "and earlier releases, Apache-2.0 (figures only); see benchmarks/data/openvino, 2026-11-28"
-)
-YOLO = (
-    "ultralytics/ultralytics docs/en/integrations/openvino.md (figures only); see "
+    "openvinotoolkit/openvino (Apache-2.0) and ultralytics/ultralytics, figures only; see "
     "benchmarks/data/openvino, 2026-11-28"
 )
 #: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
@@ -166,7 +162,7 @@ CLASSES = (
         lanes_per_unit=32,
         confidence="medium",
         why="whole runs under OpenVINO on 23 processors of Intel's without AMX",
-        source=f"{INTEL}; {YOLO}",
+        source=INTEL,
         alike=True,
     ),
     Class(
@@ -179,7 +175,7 @@ CLASSES = (
         lanes_per_unit=128,
         confidence="low",
         why="whole runs under OpenVINO on three cards with one chip, in hosts of different speeds",
-        source=f"{INTEL}; {YOLO}",
+        source=INTEL,
         alike=True,
     ),
     Class(
@@ -192,7 +188,7 @@ CLASSES = (
         lanes_per_unit=128,
         confidence="medium",
         why="whole runs under OpenVINO on five integrated GPUs",
-        source=f"{INTEL}; {YOLO}",
+        source=INTEL,
         pull=FEW,
         alike=True,
     ),
@@ -206,7 +202,7 @@ CLASSES = (
         lanes_per_unit=128,
         confidence="low",
         why="whole runs under OpenVINO on an Arc B580 and a B570",
-        source=f"{INTEL}; {YOLO}",
+        source=INTEL,
         pull=FEW,
         alike=True,
     ),
@@ -220,7 +216,7 @@ CLASSES = (
         lanes_per_unit=128,
         confidence="low",
         why="whole runs under OpenVINO on the GPUs of three Core Ultra 200V and 300 processors",
-        source=f"{INTEL}; {YOLO}",
+        source=INTEL,
         pull=FEW,
         alike=True,
     ),
