@@ -56,6 +56,8 @@ GPU = {
 }  # fmt: skip
 #: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
 ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
+#: Before its releases of 2025 OpenVINO did not fuse attention: it launched so many ``parts`` beside
+#: the one kernel that is counted, of products, transposes and changes of format.
 #: Of a processor: its tiles are small, its clock is told from its power, a kernel waits for its
 #: threads, softmax and what stands by itself take functions in 32 bits. A single row waits for its
 #: operand: one load for each product.
@@ -63,7 +65,7 @@ CPU = {
     **GPU, "compute": 0.85, "gather": 0.3, "small": 1.0, "wave": 0.5, "tap": 2.5, "element": 20.0,
     "memory": 0.8, "cache": 0.3, "kept": 0.5, "launch": 10000.0, "step": 0.0, "start_s": 1e-5,
     "turbo": 0.9, "sync": 400.0, "fine": 0.8, "finest": 0.9, "single": 0.5,
-    "softmax": 300.0,
+    "softmax": 300.0, "parts": 5.0,
 }  # fmt: skip
 #: Per FLOP in fp32 of a processor at 1 GHz, J.
 CPU_ENERGY = 7e-12
@@ -134,7 +136,7 @@ CLASSES = (
         start={**CPU, **MEMORY, "matrix": 0.5, "shared": 0.01},
         free=(
             "compute", "attention", "gather", "wave", "finish", "tap", "element",
-            "cache", "launch", "sync", "softmax", "matrix", "shared",
+            "cache", "launch", "sync", "softmax", "matrix", "shared", "parts",
         ),
         flop_energy={"Granite Rapids": 0.7 * CPU_ENERGY, "Rapids": CPU_ENERGY},  # Intel 3 and 7
         formats={"int8": 1.0, "bf16": 2.0, "fp32": 4.0},
@@ -149,7 +151,7 @@ CLASSES = (
         start=CPU,
         free=(
             "compute", "attention", "gather", "wave", "finish", "tap", "element", "memory", "kept",
-            "cache", "launch", "sync", "softmax",
+            "cache", "launch", "sync", "softmax", "parts",
         ),
         flop_energy=dict.fromkeys(
             (
@@ -168,8 +170,8 @@ CLASSES = (
     Class(
         runtime="openvino",
         match=("xe-hpg",),
-        start=XE_COPIES,
-        free=(*XE_FREE, "copied_per_s"),
+        start={**XE_COPIES, "parts": 5.0},
+        free=(*XE_FREE, "copied_per_s", "parts"),
         flop_energy={},
         formats={"int8": 1.0, "fp16": 2.0},
         lanes_per_unit=128,
@@ -181,8 +183,8 @@ CLASSES = (
     Class(
         runtime="openvino",
         match=("xe-lp",),
-        start={**XE, "call_s": 3e-3},
-        free=XE_FREE,
+        start={**XE, "call_s": 3e-3, "parts": 5.0},
+        free=(*XE_FREE, "parts"),
         flop_energy={},
         formats={"int8": 1.0, "fp16": 2.0},
         lanes_per_unit=128,

@@ -214,6 +214,20 @@ def test_a_card_waits_for_the_copies_of_one_image_alone() -> None:
     assert float(whole_run(PLAIN, 1.0, 2.0, 0.0, 30.0)) == pytest.approx(31, rel=1e-6)
 
 
+def test_attention_in_parts_is_launched_so_many_times() -> None:
+    work = {**EMPTY, "attention": 1.0, "copies": 0.0}
+    times = kernel_times({**NOTHING, **WHOLE, "launch": 7.0, "parts": 3.0}, PLAIN, work, 1.0, 1.0)
+    assert float(times.launch) == pytest.approx(4 * 7)
+
+
+def test_products_of_one_image_wait_for_what_other_cores_read() -> None:
+    work = {**EMPTY, "rows": 64.0, "columns": 64.0, "depth": 1.0, "copies": 1.0}
+    constants = {**NOTHING, **WHOLE, "shared": 0.5}
+    one, two = (kernel_times(constants, PLAIN, {**work, "images": n}, 1.0, 1.0) for n in (1.0, 2.0))
+    assert float(two.compute) == pytest.approx(2 * 64 * 64)
+    assert float(one.compute) == pytest.approx(1.5 * 2 * 64 * 64)
+
+
 def test_what_a_host_hands_over_and_takes_back() -> None:
     settings = Settings(precision="int8", runtime="openvino")
     machine = Machine(load("arc-b580"), settings)

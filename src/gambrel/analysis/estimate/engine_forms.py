@@ -17,9 +17,11 @@ power than the cooling allows:
 where the start includes what the host copies to a GPU and back for one image (`copied_s`): of
 several at once the rest is copied beside the kernels, and the run is no shorter than that.
 
-On a processor tiles go down to 16 x 32, a launch waits for every thread, scores of an attention
-cost so many cycles of a lane, a single request leaves most of a hybrid's slow cores idle, AMX
-attains a share of its own, and the clock is the one that its power allows (`running`).
+An attention that is not fused is launched in so many more parts. On a processor tiles go down to
+16 x 32, a launch waits for every thread, scores of an attention cost so many cycles of a lane, a
+single request leaves most of a hybrid's slow cores idle and has its products slowed down by what
+the others read, too, AMX attains a share of its own, and the clock is the one that its power allows
+(`running`).
 
 All constants are shares, clock cycles and energies, so that they hold for all devices of a class.
 """
@@ -189,6 +191,7 @@ def kernel_times(
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
+    starts = starts + where(w["attention"] > 0, c.get("parts", 0.0), 0.0)
     joined = c["launch"] + c.get("sync", 0.0) * m.units
     cycles = starts * joined + c["step"] * w["step_bytes"] / STEP_BYTES
     launch = cycles / m.clock_hz
