@@ -184,7 +184,7 @@ def kernel_times(
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
     scores = where(w["attention"] > 0, w["rows"] * w["depth"] * w["copies"], 0.0)
     vector = vector + c.get("softmax", 0.0) * scores
-    products = _tiled(c, m, w, peak * m.scale) * _apart(c, m, w["images"])
+    products = _tiled(c, m, w, peak * m.scale) * _waited(c, m, w["images"])
     compute = products + roofline.seconds(vector, m.lanes_per_s)
     left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
@@ -205,7 +205,7 @@ def kernel_times(
     )
 
 
-def _apart(c: Mapping[str, float], m: EngineMachine, images: Size) -> Size:
+def _waited(c: Mapping[str, float], m: EngineMachine, images: Size) -> Size:
     """How much longer cores take for products of one image, of which each reads what others do."""
     return where(images <= 1, 1 + c.get("shared", 0.0) * m.units, 1.0)
 
