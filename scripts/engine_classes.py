@@ -56,8 +56,8 @@ GPU = {
 }  # fmt: skip
 #: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
 ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
-#: Before its releases of 2025 OpenVINO did not fuse attention: it launched so many ``parts`` beside
-#: the one kernel that is counted, of products, transposes and changes of format.
+#: An attention is launched in so many ``parts`` beside the one kernel that is counted: products,
+#: transposes and changes of format.
 #: Of a processor: its tiles are small, its clock is told from its power, a kernel waits for its
 #: threads, softmax and what stands by itself take functions in 32 bits. A single row waits for its
 #: operand: one load for each product.
