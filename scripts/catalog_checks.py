@@ -68,6 +68,7 @@ RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("core-i7-1355u", "vector", "fp64"): _LAPTOP,
     ("core-ultra-7-258v", "vector", "fp64"): _LAPTOP,
     ("intel-n100", "vector", "fp64"): _LAPTOP,
+    ("xeon-6979p", "matrix", "int8"): _AMX,
     ("xeon-6980p", "matrix", "int8"): _AMX,
     ("xeon-8490h", "matrix", "int8"): _AMX,
     ("xeon-8592+", "matrix", "int8"): _AMX,

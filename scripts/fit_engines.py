@@ -16,7 +16,6 @@ import json
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,17 @@ import card_rows
 import constants_file
 import jetson_rows
 import openvino_rows
+from engine_classes import CLASSES, Class
 from gambrel.analysis.estimate import packaged
 from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_constants import EngineConstants
-from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, running, whole_run
+from gambrel.analysis.estimate.engine_forms import (
+    EngineMachine,
+    copied_s,
+    kernel_times,
+    running,
+    whole_run,
+)
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled_fit import minimized
 from gambrel.device.catalog import load
@@ -38,26 +44,6 @@ from gambrel.device.roofs import resolve
 from gambrel.runtimes import matches
 from mlperf_rows import Row, rows, tables
 
-ROOT = Path(__file__).parents[1]
-MLPERF = (
-    "mlcommons/inference_results_v3.0 @1948f9b5 and v4.1 @198fc467, Apache-2.0 (figures only), "
-    "2026-11-22"
-)
-CARDS = (
-    "NVIDIA/TensorRT demo/BERT/README.md @768d994b and @007c3470, Apache-2.0 (figures only); model "
-    "pages of Ultralytics (figures only); see benchmarks/data/cards, 2026-11-24"
-)
-INTEL = (
-    "openvinotoolkit/openvino OV-2024.3-benchmark-data.csv @d4525174 and earlier releases, "
-    "Apache-2.0 (figures only); "
-    "see benchmarks/data/openvino, 2026-11-26"
-)
-YOLO = (
-    "ultralytics/ultralytics docs/en/integrations/openvino.md (figures only); see "
-    "benchmarks/data/openvino, 2026-11-28"
-)
-#: Weight of a factor of e from the start, which is a guess from the physics of such kernels.
-PULL = 0.3
 #: Share of the held-out rows beyond each end of a range.
 TAIL = 0.02
 #: Models from which on a number format has a range of its own.
@@ -78,42 +64,7 @@ MOST = {
     "kept": 1.0,
     "matrix": 1.0,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
-    """A class of devices: where its fit starts, and what is said of it.
-
-    Attributes:
-        runtime: Id.
-        start: Constants from what is known of such kernels before any of these rows.
-        free: Names of those that the rows can tell.
-        pull: Weight of a factor of e from the start.
-        alike: Whether every device weighs alike, however few of its runs are known.
-    """
-
-    runtime: str
-    match: tuple[str, ...]
-    start: dict[str, float]
-    free: tuple[str, ...]
-    flop_energy: dict[str, float]
-    formats: dict[str, float]
-    lanes_per_unit: float
-    confidence: str
-    why: str
-    source: str = MLPERF
-    pull: float = PULL
-    alike: bool = False
-
-
-GPU = {
-    "compute": 0.8, "attention": 0.3, "gather": 0.8, "small": 0.8, "wave": 0.5, "finish": 4.0,
-    "tap": 10.0, "element": 4.0, "memory": 0.85, "cache": 0.5, "kept": 0.7, "launch": 5000.0,
-    "step": 60.0, "start_s": 5e-5, "apart": 0.75,
-}  # fmt: skip
-#: Per FLOP in int8, J: 12 nm, 7 nm, Samsung 8 nm, 4N.
-ENERGY = {"Turing": 1.1e-12, "GA100": 0.65e-12, "Ampere": 1.0e-12, "Ada": 0.45e-12}
-#: Processes that an architecture shares with one of `ENERGY`.
+#: Processes that an architecture shares with one that the rows show.
 SAME_PROCESS = {
     "Volta": "Turing",
     "Hopper": "Ada",
@@ -122,143 +73,6 @@ SAME_PROCESS = {
     "Raptor Lake": "Alder Lake",
     "Tiger Lake": "Alder Lake",
 }
-#: Of a processor: its tiles are small, its clock is told from its power, a kernel waits for its
-#: threads, softmax and what stands by itself take functions in 32 bits. A single row waits for its
-#: operand: one load for each product.
-CPU = {
-    **GPU, "compute": 0.85, "gather": 0.3, "small": 1.0, "wave": 0.5, "tap": 2.5, "element": 20.0,
-    "memory": 0.8, "cache": 0.3, "kept": 0.5, "launch": 10000.0, "step": 0.0, "start_s": 1e-5,
-    "turbo": 0.9, "sync": 400.0, "fine": 0.8, "finest": 0.9, "single": 0.5,
-    "softmax": 300.0,
-}  # fmt: skip
-#: Per FLOP in fp32 of a processor at 1 GHz, J.
-CPU_ENERGY = 7e-12
-#: Of an Intel GPU.
-XE = {
-    **GPU, "compute": 0.4, "element": 20.0, "launch": 10000.0, "softmax": 200.0, "single": 0.5,
-}  # fmt: skip
-XE_FREE = (
-    "compute", "attention", "wave", "finish", "tap", "element", "memory", "kept", "launch", "step",
-    "start_s", "softmax",
-)  # fmt: skip
-#: Of the memory's bandwidth and of the last cache what OpenVINO uses on processors without AMX: the
-#: few runs with AMX cannot tell one from the other.
-MEMORY = {"memory": 0.8851, "kept": 0.4265}
-#: How long threads on Xeons with AMX wait for each other, by OpenVINO's runs: it calls oneDNN, too.
-#: MLPerf's runs are of large batches and cannot tell.
-THREADS = {"launch": 10160.0, "sync": 365.1}
-#: Weight of the start where a class has few rows far from any guess.
-FEW = 0.1
-CLASSES = (
-    Class(  # before all NVIDIA devices: the first that matches counts
-        runtime="tensorrt",
-        match=("jetson",),
-        # A single row has a kernel that reads its weights once; small GPUs feel tiles of 64 rows.
-        start={**GPU, "launch": 6000.0, "start_s": 2e-4, "call_s": 3e-4, "single": 0.5},
-        free=(*GPU, "call_s"),
-        flop_energy={},
-        formats={"int8": 1.0, "fp16": 2.0, "tf32": 4.0},
-        lanes_per_unit=128,
-        confidence="medium",
-        why="whole runs under TensorRT on Jetson modules",
-        source=(
-            "figures published by Ultralytics (docs/en/guides/nvidia-jetson.md), Nota (NetsPresso "
-            "Trainer), hokwangchoi and the0807 on GitHub; see benchmarks/data/jetson, 2026-11-22"
-        ),
-    ),
-    Class(
-        runtime="tensorrt",
-        match=("nvidia",),
-        start=GPU,
-        free=tuple(GPU),
-        flop_energy=ENERGY,
-        formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},
-        lanes_per_unit=128,
-        confidence="medium",
-        why="whole runs under TensorRT on 15 GPUs: MLPerf Inference, BERT, YOLO",
-        source=f"{MLPERF}; {CARDS}",
-    ),
-    Class(
-        runtime="ipex",
-        match=("xeon",),
-        start={
-            **GPU, "compute": 0.5, "gather": 100.0, "small": 1.0, "wave": 0.0, "attention": 0.3,
-            **THREADS, "start_s": 0.0, "apart": 0.0,
-        },
-        free=("compute", "finish"),
-        flop_energy={},
-        formats={"int8": 1.0},
-        lanes_per_unit=32,
-        confidence="low",
-        why="whole runs of MLPerf Inference on two Xeons, by oneDNN's kernels under PyTorch",
-    ),
-    Class(
-        runtime="openvino",
-        match=("amx",),
-        start={**CPU, **MEMORY, "matrix": 0.5},
-        free=(
-            "compute", "attention", "gather", "wave", "finish", "tap", "element",
-            "cache", "launch", "sync", "softmax", "matrix",
-        ),
-        flop_energy={"Rapids": CPU_ENERGY},
-        formats={"int8": 1.0, "bf16": 2.0, "fp32": 4.0},
-        lanes_per_unit=32,
-        confidence="low",
-        why="whole runs under OpenVINO on three Xeons with AMX",
-        source=INTEL,
-    ),
-    Class(
-        runtime="openvino",
-        match=("xeon", "core-i", "core-ultra"),
-        start=CPU,
-        free=(
-            "compute", "attention", "gather", "wave", "finish", "tap", "element", "memory", "kept",
-            "cache", "launch", "sync", "softmax",
-        ),
-        flop_energy=dict.fromkeys(
-            (
-                "Cascade Lake", "Ice Lake", "Coffee Lake", "Alder Lake", "Meteor Lake",
-                "Lunar Lake",
-            ),
-            CPU_ENERGY,
-        ),
-        formats={"int8": 1.0, "fp32": 4.0},
-        lanes_per_unit=32,
-        confidence="medium",
-        why="whole runs under OpenVINO on 23 processors of Intel's without AMX",
-        source=f"{INTEL}; {YOLO}",
-        alike=True,
-    ),
-    Class(
-        runtime="openvino",
-        match=("xe-hpg",),
-        start={**XE, "launch": 30000.0},
-        free=(
-            "compute", "attention", "wave", "element", "memory", "kept", "launch", "start_s",
-            "softmax",
-        ),
-        flop_energy={},
-        formats={"int8": 1.0, "fp16": 2.0},
-        lanes_per_unit=128,
-        confidence="low",
-        why="whole runs under OpenVINO on two cards with one chip, small kernels twofold apart",
-        source=INTEL,
-        pull=FEW,
-    ),
-    Class(
-        runtime="openvino",
-        match=("xe-lp",),
-        start=XE,
-        free=XE_FREE,
-        flop_energy={},
-        formats={"int8": 1.0, "fp16": 2.0},
-        lanes_per_unit=128,
-        confidence="medium",
-        why="whole runs under OpenVINO on three integrated GPUs",
-        source=INTEL,
-        pull=FEW,
-    ),
-)  # fmt: skip
 
 
 class Runs:
@@ -274,7 +88,7 @@ class Runs:
         bare = constants_of(one, one.start, one.flop_energy, one.formats)
         columns: dict[str, list[Any]] = {}
         self._machines: list[EngineMachine] = []
-        peaks, self._formats, sizes, self._row, self._batch = [], [], [], [], []
+        peaks, self._formats, sizes, self._row, self._batch, handed = [], [], [], [], [], []
         for index, row in enumerate(measured):
             device = load(row.device)
             machine, _ = machine_of(device, bare)
@@ -284,6 +98,7 @@ class Runs:
                 self._formats += [k.dtype for k in table.kernels]
                 peaks += [_peak(device, k.dtype) for k in table.kernels]
                 sizes.append(len(table.kernels))
+                handed.append(table.handed)
                 self._machines.append(machine)
                 self._row.append(index)
                 self._batch.append(batch if row.scenario == "Offline" else 1)
@@ -291,6 +106,7 @@ class Runs:
         self._peaks, self._sizes = np.array(peaks), np.array(sizes)
         self._first = np.cumsum([0, *sizes])[:-1]
         self._rows_of = np.array(self._row)
+        self._handed, self._images = np.array(handed).T
         self._architectures = [load(measured[i].device).architecture for i in self._row]
         self._called = np.array([r.called for r in measured])
         self.seconds = np.array([r.seconds for r in measured])
@@ -310,7 +126,8 @@ class Runs:
         count = self._columns["count"]
         busy = np.add.reduceat(times.whole * count, self._first)
         energy = np.add.reduceat(times.energy_j * count, self._first)
-        whole = whole_run(c.constants, machine, busy, energy)
+        waits, beside = copied_s(c.constants, self._handed, self._images)
+        whole = whole_run(machine, c.constants["start_s"] + waits, busy, energy, beside)
         best = np.full(len(self.rows), np.inf)
         np.minimum.at(best, self._rows_of, whole / np.array(self._batch))
         return best + c.constants.get("call_s", 0.0) * self._called
@@ -375,9 +192,14 @@ def rows_of(one: Class, found: Sequence[Row]) -> list[Row]:
 
 
 def is_fitted(row: Row) -> bool:
-    """RetinaNet of v3.0 spends a fifth of its time in non-maximum suppression, of v4.1 little."""
+    """RetinaNet of v3.0 spends a fifth of its time in non-maximum suppression, of v4.1 little.
+
+    What is behind SSD-ResNet34 takes most of its time on Battlemage: it is no faster in int8 than
+    in fp16, nor than on an integrated GPU with a third of the units.
+    """
     suppressed = row.model == "retinanet" and row.version == "3.0"
-    return not suppressed and card_rows.is_seen(row)
+    behind = row.model == "ssd-resnet34" and row.device.startswith("arc-b5")
+    return not suppressed and not behind and card_rows.is_seen(row)
 
 
 def fit_class(one: Class, found: Sequence[Row]) -> EngineConstants:

@@ -8,7 +8,12 @@ import pytest
 import gambrel
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.engine import machine_of
-from gambrel.analysis.estimate.engine_forms import EngineMachine, kernel_times, whole_run
+from gambrel.analysis.estimate.engine_forms import (
+    EngineMachine,
+    copied_s,
+    kernel_times,
+    whole_run,
+)
 from gambrel.analysis.measures import Limiter
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
@@ -194,8 +199,44 @@ def test_cache_keeps_activations_but_not_weights() -> None:
 def test_power_limit_sets_the_time_when_it_is_far_beyond() -> None:
     machine = EngineMachine(**{f: getattr(PLAIN, f) for f in PLAIN.__slots__} | {"tdp_w": 10.0})
     # 800 J at 0.8 of 10 W: 100 s, beside which 1 s of kernels does not show.
-    assert float(whole_run(NOTHING, machine, 1.0, 800.0)) == pytest.approx(100)
-    assert float(whole_run(NOTHING, PLAIN, 1.0, 800.0)) == pytest.approx(1)
+    assert float(whole_run(machine, 0.0, 1.0, 800.0)) == pytest.approx(100)
+    assert float(whole_run(PLAIN, 0.0, 1.0, 800.0)) == pytest.approx(1)
+
+
+def test_a_card_waits_for_the_copies_of_one_image_alone() -> None:
+    constants = {**NOTHING, "copied_per_s": 10.0}
+    # 40 bytes at 10 a second: of one image 4 s; of four in flight each is 1 s, three run beside.
+    assert copied_s(constants, 40.0, 1.0) == (4.0, 0.0)
+    assert copied_s(constants, 40.0, 4.0) == (1.0, 3.0)
+    assert copied_s(NOTHING, 40.0, 4.0) == (0.0, 0.0)
+    # 1 s of waiting and 2 s of kernels; copies of 30 s beside them take 31 s in all.
+    assert float(whole_run(PLAIN, 1.0, 2.0, 0.0, 0.0)) == pytest.approx(3)
+    assert float(whole_run(PLAIN, 1.0, 2.0, 0.0, 30.0)) == pytest.approx(31, rel=1e-6)
+
+
+def test_attention_in_parts_is_launched_so_many_times() -> None:
+    work = {**EMPTY, "attention": 1.0, "copies": 0.0}
+    times = kernel_times({**NOTHING, **WHOLE, "launch": 7.0, "parts": 3.0}, PLAIN, work, 1.0, 1.0)
+    assert float(times.launch) == pytest.approx(4 * 7)
+
+
+def test_products_of_one_image_wait_for_what_other_cores_read() -> None:
+    work = {**EMPTY, "rows": 64.0, "columns": 64.0, "depth": 1.0, "copies": 1.0}
+    constants = {**NOTHING, **WHOLE, "shared": 0.5}
+    one, two = (kernel_times(constants, PLAIN, {**work, "images": n}, 1.0, 1.0) for n in (1.0, 2.0))
+    assert float(two.compute) == pytest.approx(2 * 64 * 64)
+    assert float(one.compute) == pytest.approx(1.5 * 2 * 64 * 64)
+
+
+def test_what_a_host_hands_over_and_takes_back() -> None:
+    settings = Settings(precision="int8", runtime="openvino")
+    machine = Machine(load("arc-b580"), settings)
+    # ResNet-50 takes 3 x 224 x 224 values and returns 1000, in fp32, of each of two images.
+    whole = answered(_bench("resnet50", batch=2), machine, settings).table.engine.handed
+    assert whole == (2 * 4 * (3 * 224 * 224 + 1000), 2)
+    # A detector also returns what its head reads; an exported one returns 84 values of 8400 boxes.
+    whole = answered(_bench("yolov8n", batch=1), machine, settings).table.engine.handed
+    assert whole == (4 * (3 * 640 * 640 + 84 * 8400), 1)
 
 
 def test_first_convolution_of_resnet50_by_hand() -> None:

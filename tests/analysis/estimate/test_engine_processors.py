@@ -147,6 +147,15 @@ def test_a_processor_is_described_at_its_highest_clock() -> None:
         ("xeon-silver-4316", "yolov3-tiny", "int8", 1.36e-3, {}),
         ("iris-xe-12700h", "resnet50", "int8", 3.22e-3, {}),
         ("arc-a770m", "unet-camvid", "int8", 6.58e-3, {}),
+        ("xeon-6979p", "resnet50", "int8", 2.17e-3, {}),
+        # A release of 2025, benchmark_app.
+        ("arc-b580", "yolov8n", "int8", 1.25e-3, {}),
+        ("arc-b570", "bert-base", "int8", 1.43e-3, {"seq": 128}),
+        ("arc-140v-288v", "resnet50", "int8", 1.56e-3, {}),
+        # Ultralytics, releases of 2026, from Python.
+        ("arc-b580", "yolo26x", "fp16", 5.94e-3, {}),
+        ("arc-140v-258v", "yolo26m", "fp16", 8.98e-3, {}),
+        ("arc-b390", "yolo26s", "int8", 3.09e-3, {}),
     ],
 )
 def test_published_latencies_lie_inside_the_range(device, name, precision, seconds, sizes) -> None:
@@ -159,7 +168,8 @@ def test_published_latencies_lie_inside_the_range(device, name, precision, secon
 
 
 def test_intels_gpus_have_a_default_with_expected_times() -> None:
-    for device in ("arc-a770-16gb", "iris-xe-1185g7", "arc-165h"):
+    shown = ("arc-a770-16gb", "iris-xe-1185g7", "arc-165h", "arc-b580", "arc-140v-258v", "arc-b390")
+    for device in shown:
         assert choose(load(device)).runtime.id == "openvino"
         found = gambrel.analyze("resnet50", hardware=device, precision="int8")
         assert found.expected_time_s is not None

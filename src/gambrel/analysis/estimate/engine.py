@@ -19,6 +19,7 @@ from gambrel.analysis.estimate.engine_constants import EngineConstants
 from gambrel.analysis.estimate.engine_forms import (
     EngineMachine,
     KernelTimes,
+    copied_s,
     kernel_times,
     over_clocks,
     overlapped,
@@ -92,8 +93,9 @@ class EngineEstimator:
         work = table.engine
         times = self._kernels(work)
         count = work.columns["count"]
-        busy, seconds = self._run(times, count)
-        start = self._c.constants["start_s"]
+        host = self._host(work)
+        busy, seconds = self._run(times, count, host)
+        start = real(host[0])
         stretch = (seconds - start) / busy if busy else 1.0
         limiters = _limiters(times)
         shares = _shares(times, count, stretch, start)
@@ -117,7 +119,7 @@ class EngineEstimator:
         import numpy as np
 
         c, work = estimators[0]._c, table.engine
-        count, start = work.columns["count"], c.constants["start_s"]
+        count, (start, beside) = work.columns["count"], estimators[0]._host(work)
         machines = [one._machine for one in estimators]
         each, at = _side_by_side(machines), list(dict.fromkeys(k.dtype for k in work.kernels))
         places = np.array([at.index(k.dtype) for k in work.kernels])
@@ -131,7 +133,7 @@ class EngineEstimator:
         spent = (times.whole - times.launch) * count
         found = []
         for row, one in enumerate(estimators):
-            seconds = float(whole_run(c.constants, machines[row], busy[row], energy[row]))
+            seconds = float(whole_run(machines[row], start, busy[row], energy[row], beside))
             more = (
                 float(busy[row]) * ((seconds - start) / float(busy[row]) - 1) if busy[row] else 0.0
             )
@@ -157,14 +159,21 @@ class EngineEstimator:
         """Of the run and of what the host adds, at every point of a sweep."""
         if not self.describes(table):
             return None
-        _, seconds = self._run(self._kernels(table.engine), table.engine.columns["count"])
-        return seconds, self._c.constants["start_s"]
+        work = table.engine
+        host = self._host(work)
+        _, seconds = self._run(self._kernels(work), work.columns["count"], host)
+        return seconds, host[0]
 
-    def _run(self, times: KernelTimes, count: Any) -> tuple[Size, Size]:
+    def _host(self, work: EngineTable) -> tuple[Size, Size]:
+        """Seconds that a run waits for the host, and of its copies beside the kernels."""
+        waits, beside = copied_s(self._c.constants, *work.handed)
+        return self._c.constants["start_s"] + waits, beside
+
+    def _run(self, times: KernelTimes, count: Any, host: tuple[Size, Size]) -> tuple[Size, Size]:
         """Seconds of the kernels one after another, and of the run."""
         busy = real((times.whole * count).sum(axis=-1))
         energy = real((times.energy_j * count).sum(axis=-1))
-        return busy, whole_run(self._c.constants, self._machine, busy, energy)
+        return busy, whole_run(self._machine, host[0], busy, energy, host[1])
 
     def _kernels(self, work: EngineTable) -> KernelTimes:
         import numpy as np
@@ -351,6 +360,7 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
     assert memory.byte_per_s is not None
     assert vector is not None
     hz = clock.value if clock else _USUAL_CLOCK_HZ
+    base = None if processor else device.fact("base_clock")
     lanes = vector.flop_per_s / 2
     levels = (device.level(name) for name in _CACHES)
     cache = next((m.capacity_bytes for m in levels if m and m.capacity_bytes), 0)
@@ -367,6 +377,7 @@ def machine_of(device: Device, c: EngineConstants) -> tuple[EngineMachine, tuple
         tdp_w=where(flop_j > 0, device.tdp_w or 0.0, 0.0),
         flop_j=flop_j,
         byte_j=_STACKED_J if stacked else _PLAIN_J,
+        halfway=base.value / hz if base and clock else 1.0,
         fast_units=count,
     )
     return _with_cores(machine, device) if processor else machine, tuple(missing)

@@ -14,9 +14,14 @@ power than the cooling allows:
 
     t = start + (T⁶ + (E / 0.8 TDP)⁶)^(1/6),   E = FLOP · energy + bytes · energy
 
-On a processor tiles go down to 16 x 32, a launch waits for every thread, scores of an attention
-cost so many cycles of a lane, a single request leaves most of a hybrid's slow cores idle, AMX
-attains a share of its own, and the clock is the one that its power allows (`running`).
+where the start includes what the host copies to a GPU and back for one image (`copied_s`): of
+several at once the rest is copied beside the kernels, and the run is no shorter than that.
+
+An attention that is not fused is launched in so many more parts. On a processor tiles go down to
+16 x 32, a launch waits for every thread, scores of an attention cost so many cycles of a lane, a
+single request leaves most of a hybrid's slow cores idle and has its products slowed down by what
+the others read, too, AMX attains a share of its own, and the clock is the one that its power allows
+(`running`).
 
 All constants are shares, clock cycles and energies, so that they hold for all devices of a class.
 """
@@ -65,7 +70,8 @@ class EngineMachine(msgspec.Struct, frozen=True, kw_only=True):
         turbo: By how much a processor's clock may exceed ``clock_hz``: 1 but where its boost
             clock is not published.
         loaded_w: Power of all of its lanes at that clock for an energy of 1 J a FLOP; else 0.
-        halfway: What is left of its peak halfway between its base and its highest clocks.
+        halfway: What is left of its peak halfway between its base and its highest clocks; of a
+            GPU, at its base clock where that is published.
         fast_units: Its fast cores, which alone serve one request.
         fast_share: Part of its lanes in these.
         fast_loaded_w: As ``loaded_w``, of these.
@@ -178,12 +184,14 @@ def kernel_times(
     vector = c["finish"] * w["finished"] + c["tap"] * w["taps"] + c["element"] * elements
     scores = where(w["attention"] > 0, w["rows"] * w["depth"] * w["copies"], 0.0)
     vector = vector + c.get("softmax", 0.0) * scores
-    compute = _tiled(c, m, w, peak * m.scale) + roofline.seconds(vector, m.lanes_per_s)
+    products = _tiled(c, m, w, peak * m.scale) * _waited(c, m, w["images"])
+    compute = products + roofline.seconds(vector, m.lanes_per_s)
     left = w["weight_bytes"] + maximum(inner - c["kept"] * m.cache_bytes, 0.0)
     memory = roofline.seconds(left, c["memory"] * m.byte_per_s)
     passed = (w["weight_bytes"] + inner) / (c["cache"] * CACHE_BYTES_PER_CYCLE)
     memory = maximum(memory, passed / (m.units * m.clock_hz))
     starts = 1 + where(w["functions"] > 0, c["apart"], 0.0)
+    starts = starts + where(w["attention"] > 0, c.get("parts", 0.0), 0.0)
     joined = c["launch"] + c.get("sync", 0.0) * m.units
     cycles = starts * joined + c["step"] * w["step_bytes"] / STEP_BYTES
     launch = cycles / m.clock_hz
@@ -195,6 +203,11 @@ def kernel_times(
         whole=launch + overlapped(compute, memory),
         energy_j=flops * energy * m.flop_j + left * m.byte_j,
     )
+
+
+def _waited(c: Mapping[str, float], m: EngineMachine, images: Size) -> Size:
+    """How much longer cores take for products of one image, of which each reads what others do."""
+    return where(images <= 1, 1 + c.get("shared", 0.0) * m.units, 1.0)
 
 
 def one_tile(
@@ -240,11 +253,27 @@ def _tiled(c: Mapping[str, float], m: EngineMachine, w: Mapping[str, Any], peak:
     return where(w["copies"] > 0, best, 0.0)
 
 
-def whole_run(c: Mapping[str, float], m: EngineMachine, busy: Size, energy_j: Size) -> Size:
-    """Seconds of a run from those of its kernels and its energy."""
+def copied_s(c: Mapping[str, float], host_bytes: Size, images: Size) -> tuple[Size, Size]:
+    """Seconds of copies: of one image, which nothing hides, and of the others beside kernels."""
+    if "copied_per_s" not in c:
+        return 0.0, 0.0
+    whole = host_bytes / c["copied_per_s"]
+    return whole / images, whole * (1 - 1 / images)
+
+
+def whole_run(m: EngineMachine, host: Size, busy: Size, energy_j: Size, beside: Size = 0.0) -> Size:
+    """Seconds of a run.
+
+    Args:
+        m: The device.
+        host: Seconds that it waits for the host.
+        busy: Seconds of its kernels.
+        energy_j: Their energy.
+        beside: Seconds of copies beside the kernels.
+    """
     known = maximum(m.tdp_w, 1e-9)
     limited = where(m.tdp_w > 0, energy_j / (DYNAMIC * known), 0.0)
-    return c["start_s"] + root(cube_root(_sixth(busy) + _sixth(limited)))
+    return host + root(cube_root(_sixth(busy) + _sixth(limited) + _sixth(beside)))
 
 
 def _sixth(value: Size) -> Size:

@@ -50,8 +50,11 @@ OTHERS: Final = frozenset({"recurrent", "recurrent_backward", "collective", "opt
 _SCALARS: Final = (
     "rows", "columns", "depth", "copies", "attention", "windowed", "finished", "taps", "elements",
     "weight_bytes", "inner_bytes", "count", "step_bytes", "functions", "function_bytes", "images",
+    "host_bytes",
 )  # fmt: skip
 _STAYS: Final = frozenset({"input", "output", "kv_cache", "state"})
+#: Of a value that the host hands over or takes back: fp32, whatever the network is computed in.
+_HANDED_BYTES: Final = 4
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
 _CURVED: Final = frozenset({"hardswish", "hardsigmoid"})
 _LAYERS: Final = frozenset({"convolution", "matmul"})
@@ -79,6 +82,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
         members: Items of the cost table, by index.
         main: Of these, the one that its time is shown at.
         images: Inputs of the whole run at once: what its convolutions and attentions say.
+        host_bytes: Inputs and results of the run that it reads and writes, as the host has them.
     """
 
     dtype: str
@@ -99,6 +103,7 @@ class EngineKernel(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[int, ...]
     main: int
     images: Size = 1
+    host_bytes: Size = 0.0
 
     @property
     def flops(self) -> Size:
@@ -150,14 +155,21 @@ class EngineTable:
 
         return {name: column([getattr(k, name) for k in self.kernels]) for name in _SCALARS}
 
+    @cached_property
+    def handed(self) -> tuple[Size, Size]:
+        """Bytes that the host hands over and takes back in a run, and images at once."""
+        columns = self.columns
+        whole = real((columns["host_bytes"] * columns["count"]).sum(axis=-1))
+        return whole, real(columns["images"].max(axis=-1, initial=1.0))
+
 
 def engine_table(table: CostTable) -> EngineTable:
     """What a table asks of an engine."""
     groups = [([table.items[i] for i in group], group) for group in _grouped(table)]
     straight = frozenset(t.storage for items, _ in groups for t in _strided(items))
-    kernels = tuple(
-        kernel for items, group in groups if (kernel := _kernel(items, group, straight)) is not None
-    )
+    read = frozenset(t.storage for place in table.places for t in place.view.inputs)
+    made = (_kernel(items, group, straight, read) for items, group in groups)
+    kernels = tuple(kernel for kernel in made if kernel is not None)
     images = _images(table)
     kernels = tuple(msgspec.structs.replace(k, images=images) for k in kernels)
     flops: dict[str, Size] = {}
@@ -212,7 +224,7 @@ def _images(table: CostTable) -> Size:
 
 
 def _kernel(
-    items: list[Item], members: tuple[int, ...], straight: frozenset[int]
+    items: list[Item], members: tuple[int, ...], straight: frozenset[int], read: frozenset[int]
 ) -> EngineKernel | None:
     """A kernel; None where all of it is folded into constants or happens elsewhere.
 
@@ -220,6 +232,7 @@ def _kernel(
         items: Ops that run together.
         members: Their indices.
         straight: Storages that are written where a concatenation wants them.
+        read: Storages that any op of the run reads.
     """
     main = next((i.view for i in items if _has_products(i)), None)
     left = [v for i in items if (v := _left(i.view, straight)) is not None]
@@ -255,7 +268,22 @@ def _kernel(
         count=items[0].count,
         members=members,
         main=_shown(items, members, view),
+        host_bytes=_handed(items, read),
     )
+
+
+def _handed(items: list[Item], read: frozenset[int]) -> Size:
+    """Bytes of the run's inputs and results among the operands of a kernel, each once.
+
+    What the rest of the run reads is no result: detectors return what their heads read, too, which
+    an exported network keeps to itself.
+    """
+    given = [t for i in items for t in i.view.inputs if t.role == "input"]
+    left = [
+        t for i in items for t in i.view.outputs if t.role == "output" and t.storage not in read
+    ]
+    each = {t.storage: t.elements for t in (*given, *left)}
+    return _HANDED_BYTES * real(total(each.values()))
 
 
 def _shown(items: list[Item], members: tuple[int, ...], view: OpView) -> int:
