@@ -66,16 +66,18 @@ def _under(case: Scenario, name: str) -> Scenario:
         InputError: It does not run there.
     """
     found = named(name, case.device)
-    check_runs(found, case.device, language=is_language_model(case.workload))
+    language, training = is_language_model(case.workload), case.workload.training
+    check_runs(found, case.device, language=language, training=training)
     return as_built(replace(with_settings(case, runtime=found.id), default_runtime=False))
 
 
 def _runtimes(case: Scenario) -> Iterable[str]:
     """Others that run there, those apart that changes of their own lead to."""
     now = case.runtime.id
-    language = is_language_model(case.workload)
+    language, training = is_language_model(case.workload), case.workload.training
     precision = None if case.workload.precisions else case.precision
-    found = (r.id for r in candidates(case.device, precision, language=language))
+    there = candidates(case.device, precision, language=language, training=training)
+    found = (r.id for r in there)
     return [name for name in found if name not in {now, case.runtime.fused, case.runtime.recorded}]
 
 

@@ -144,14 +144,22 @@ class Subject:
         return self.known[key][1]
 
     def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
-        language = self.fleet().bench.language
-        precision = precision or self.fleet().bench.workload.asked_precision
+        workload, language = self.fleet().bench.workload, self.fleet().bench.language
+        precision, training = precision or workload.asked_precision, workload.training
         if self.runtimes:
             return [
-                choose(device, name, precision=single_format(precision), language=language).runtime
+                choose(
+                    device,
+                    name,
+                    precision=single_format(precision),
+                    language=language,
+                    training=training,
+                ).runtime
                 for name in self.runtimes
             ]
-        found = _undominated(candidates(device, single_format(precision), language=language))
+        found = _undominated(
+            candidates(device, single_format(precision), language=language, training=training)
+        )
         # Of those that nothing is known of, one is enough: their speed of light is the same.
         known = [r for r in found if self.fleet(layers=r.layers).predicts(device, r)]
         return known or list(found[:1])

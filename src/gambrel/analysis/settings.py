@@ -92,7 +92,14 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     single = known if packed or not workload.precisions else None
     language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
     stored = stored_format(workload.precisions) if language else None
-    chosen = choose(device, settings.runtime, precision=single, weights=stored, language=language)
+    chosen = choose(
+        device,
+        settings.runtime,
+        precision=single,
+        weights=stored,
+        language=language,
+        training=workload.training,
+    )
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 

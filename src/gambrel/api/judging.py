@@ -185,7 +185,7 @@ def _runtimes(device: Device, workload: Workload, question: Question) -> Sequenc
     language = is_language_model(workload)
     asked = workload.precisions or question.precision or workload.asked_precision
     single = asked if not workload.precisions or asked in GGUF_FORMATS else None
-    return candidates(device, single, language=language)
+    return candidates(device, single, language=language, training=workload.training)
 
 
 def _on_measured(question: Question, workload: Workload) -> Analysis | None:

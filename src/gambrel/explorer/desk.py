@@ -245,7 +245,10 @@ def _choices(analyses: Sequence[Analysis], options: Options) -> dict[str, Any]:
         "language": language,
         "runtime": first.runtime,
         "precision": first.model.precision,
-        "runtimes": [[r.id, r.name] for r in on_device(device, language=language)],
+        "runtimes": [
+            [r.id, r.name]
+            for r in on_device(device, language=language, training=first.model.training)
+        ],
         "precisions": list(dict.fromkeys(c.dtype for c in device.ceilings)),
     }
     return made | ({} if options.brief else {"changes": _recommended(first)})

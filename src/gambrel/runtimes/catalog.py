@@ -103,17 +103,20 @@ def following(now: Runtime, move: str, device: Device) -> Runtime | None:
     return found if found is not None and matches(found.runs_on, device) else None
 
 
-def on_device(device: Device, *, language: bool = False) -> tuple[Runtime, ...]:
+def on_device(
+    device: Device, *, language: bool = False, training: bool = False
+) -> tuple[Runtime, ...]:
     """The runtimes that run on a device; of one that has a part there, the part.
 
     Args:
         device: The machine.
         language: Whether a phase of a language model is to run.
+        training: Whether a training step is to run.
     """
     there = [
         r
         for r in runtimes().values()
-        if matches(r.runs_on, device) and r.language in (None, language)
+        if matches(r.runs_on, device) and _is_for(r, language=language, training=training)
     ]
     replaced = {r.part_of for r in there}
     return tuple(r for r in there if r.id not in replaced)
@@ -126,6 +129,7 @@ def choose(
     precision: str | None = None,
     weights: str | None = None,
     language: bool = False,
+    training: bool = False,
 ) -> RuntimeChoice:
     """The runtime that a user names, else what people use on that device.
 
@@ -135,6 +139,7 @@ def choose(
         precision: Number format that was asked for; None: any.
         weights: That of the weights of a language model built part by part; decides defaults alone.
         language: Whether a phase of a language model is to run.
+        training: Whether a training step is to run.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -142,14 +147,19 @@ def choose(
     """
     if requested is not None:
         found = named(requested, device)
-        check_runs(found, device, precision, language=language)
+        check_runs(found, device, precision, language=language, training=training)
         return RuntimeChoice(runtime=found, reason="as asked")
-    ranked = sorted(_defaults(device, precision, language, weights), key=lambda pair: pair[0].rank)
+    found_for = (
+        pair
+        for pair in _defaults(device, precision, language, weights)
+        if pair[1].trains or not training
+    )
+    ranked = sorted(found_for, key=lambda pair: pair[0].rank)
     if ranked:
         found = ranked[0][1]
         what = " for language models" if ranked[0][0].language else ""
         return RuntimeChoice(runtime=found, reason=f"the default on {device.id}{what}")
-    own = [r for r in on_device(device, language=language) if r.runs_on]
+    own = [r for r in on_device(device, language=language, training=training) if r.runs_on]
     if not own or device.category in _UNDESCRIBED:
         return RuntimeChoice(
             runtime=runtimes()[FALLBACK], reason="no other is known for this device"
@@ -164,7 +174,11 @@ def choose(
 
 
 def candidates(
-    device: Device, precision: str | None = None, *, language: bool = False
+    device: Device,
+    precision: str | None = None,
+    *,
+    language: bool = False,
+    training: bool = False,
 ) -> tuple[Runtime, ...]:
     """The runtimes that people may take on a device, its default first.
 
@@ -174,11 +188,12 @@ def candidates(
         device: The machine.
         precision: Number format that was asked for; None: any.
         language: Whether a phase of a language model is to run.
+        training: Whether a training step is to run.
     """
-    default = choose(device, precision=precision, language=language).runtime
+    default = choose(device, precision=precision, language=language, training=training).runtime
     others = (
         r
-        for r in on_device(device, language=language)
+        for r in on_device(device, language=language, training=training)
         if r.kernels is not Kernels.WHOLE
         and (precision is None or takes(r, precision))
         and (r.runs_on or any(matches(d.devices, device) for d in r.default_for))
@@ -187,7 +202,12 @@ def candidates(
 
 
 def check_runs(
-    found: Runtime, device: Device, precision: str | None = None, *, language: bool = False
+    found: Runtime,
+    device: Device,
+    precision: str | None = None,
+    *,
+    language: bool = False,
+    training: bool = False,
 ) -> None:
     """Refuses what a runtime cannot do.
 
@@ -204,11 +224,19 @@ def check_runs(
         what = "language models only" if found.language else "no phases of language models"
         others = _others(device, language=language)
         raise InputError(f"{found.name} runs {what}; choose from {others} on {device.id}.")
+    if training and not found.trains:
+        able = on_device(device, training=True)
+        others = ", ".join(r.id for r in able if r.kernels is not Kernels.WHOLE)
+        raise InputError(f"{found.name} runs no training steps; choose from {others}.")
     if precision is not None and not takes(found, precision):
         what = ", ".join(found.formats) or "formats of the device, not those of GGUF files"
         others = _others(device, precision, language=language)
         more = f", and on {device.id} {others} would" if others and described else ""
         raise InputError(f"{found.name} does not run {precision}; it takes {what}{more}.")
+
+
+def _is_for(found: Runtime, *, language: bool, training: bool) -> bool:
+    return found.language in (None, language) and (found.trains or not training)
 
 
 def _others(device: Device, precision: str | None = None, *, language: bool) -> str:

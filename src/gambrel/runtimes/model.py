@@ -210,6 +210,7 @@ class Runtime(
         fused: Id of the runtime of the same software that fuses more; empty where none does.
         recorded: Id of the one that replays the same kernels as a graph; empty where none does.
         max_batch: Most items at once that its compiler takes; None for any.
+        trains: Whether it runs training steps; the others run trained models.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
         tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
             multiplications do not.
@@ -248,6 +249,7 @@ class Runtime(
     fused: str = ""
     recorded: str = ""
     max_batch: int | None = None
+    trains: bool = False
     persistent_recurrence: bool = False
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()

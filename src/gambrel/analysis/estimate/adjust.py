@@ -228,7 +228,8 @@ class AdjustedKernels:
             return None
         launch = found.launch * self._one.factors[LAUNCH]
         work = (found.seconds - found.launch) * self._factor(cost, roofline_time_s)
-        return Predicted(seconds=maximum(launch + work, roofline_time_s), launch=launch)
+        whole = maximum(launch + work, roofline_time_s)
+        return replace(found, seconds=whole, launch=launch)
 
     def estimate(
         self, view: OpView, cost: Cost, roofline_time_s: float | None, count: int = 1

@@ -105,7 +105,8 @@ def _others(analysis: Analysis, used: Runtime | None) -> bool:
     """Whether anything is known of another runtime there."""
     if used is None:
         return False
-    there = candidates(analysis.hardware, language=used.language is True)
+    language, training = used.language is True, analysis.model.training
+    there = candidates(analysis.hardware, language=language, training=training)
     precision = analysis.model.precision
     return any(r.constants and r.id != used.id and takes(r, precision) for r in there)
 
