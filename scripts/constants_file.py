@@ -21,12 +21,22 @@ def read() -> dict[str, Any]:
 
 
 def write(content: dict[str, Any], target: Path = TARGET) -> None:
-    """Replaces the file; the error of one framework alone is said once."""
+    """Replaces the file; the error of one framework alone is said once.
+
+    A set for any framework serves the one whose kernels it describes: that one's is left out where
+    it says the same.
+    """
+    served = [s | {"framework": s["describes"]} for s in content["sets"] if _of_one(s)]
+    content["sets"] = [s for s in content["sets"] if s not in served]
     for one in content.get("sets", ()):
         held = one.get("held_out", {})
         if len(held.get("by_framework", ())) == 1:
             del held["by_framework"]
     target.write_text(_text(_stated(content), 0) + "\n", encoding="utf-8")
+
+
+def _of_one(one: dict[str, Any]) -> bool:
+    return bool(one["framework"] == "any" and one.get("describes", "any") != "any")
 
 
 def _stated(value: Any) -> Any:

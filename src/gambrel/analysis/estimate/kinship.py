@@ -164,6 +164,11 @@ def _index(calibration: Calibration) -> _Index:
             first.setdefault((s.form, s.device, name, s.framework), s)
         if s.framework == "own":
             own[s.device] = own.get(s.device, frozenset()) | {s.form}
+    for s in calibration.sets:  # a set for any framework serves the one whose kernels it describes
+        if s.framework == "any" and s.describes != "any":
+            same = replace(s, framework=s.describes)
+            for name in s.formats:
+                first.setdefault((s.form, s.device, name, s.describes), same)
     devices = dict.fromkeys(s.device for s in calibration.sets)
     return _Index(first=first, devices=devices, own=own, chosen={})
 
