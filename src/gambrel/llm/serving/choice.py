@@ -281,11 +281,15 @@ def _scaled(
 
 
 def _ends(step: Estimate, prompt: Estimate | None, share: float) -> tuple[float, float]:
-    """Both ends of a range over its value, where prompts take a share of the time."""
+    """Both ends of a range over its value, where prompts take a share of the time.
+
+    Kernels of which little is known may all be off by as much.
+    """
+    part = 1.0 if step.confidence == "low" else _TOKEN_RANGE
     other = prompt or step
     low = (1 - share) * step.low / step.value + share * other.low / other.value
     high = (1 - share) * step.high / step.value + share * other.high / other.value
-    return 1 + _TOKEN_RANGE * (low - 1), 1 + _TOKEN_RANGE * (high - 1)
+    return 1 + part * (low - 1), 1 + part * (high - 1)
 
 
 def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) -> Estimate | None:
