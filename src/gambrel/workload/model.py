@@ -106,6 +106,10 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
 
 
+#: Inputs that a message may list.
+_FEW_INPUTS: Final = 2
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A model's ops and tensors in execution order.
 
@@ -167,10 +171,18 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
                 continue
             if name not in known:
                 have = ", ".join(known) or "none: its sizes are fixed"
-                raise WorkloadError(f"{self.name} has no size {name!r}; it has {have}.")
+                raise WorkloadError(
+                    f"{self.name} has no size {name!r}; it has {have}{self._taken()}."
+                )
             known[name].check(value)
             values[name] = value
         return values
+
+    def _taken(self) -> str:
+        """The shapes of a few inputs, for a message."""
+        shapes = [t.shape for t in self.tensors if t.role is Role.INPUT and len(t.shape) > 1]
+        taken = " and ".join(" x ".join(map(str, shape)) for shape in shapes)
+        return f" and takes {taken}" if 0 < len(shapes) <= _FEW_INPUTS else ""
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
