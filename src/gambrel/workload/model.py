@@ -182,7 +182,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         """The shapes of a few inputs, for a message."""
         shapes = [t.shape for t in self.tensors if t.role is Role.INPUT and len(t.shape) > 1]
         taken = " and ".join(" x ".join(map(str, shape)) for shape in shapes)
-        return f" and takes {taken}" if 0 < len(shapes) <= _FEW_INPUTS else ""
+        return f"; it takes {taken}" if 0 < len(shapes) <= _FEW_INPUTS else ""
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
