@@ -127,7 +127,7 @@ def test_no_command_shows_the_help(gambrel: Gambrel, command: tuple[str, ...]) -
         (("--image", "225"), "image=225: this model takes multiples of 32; nearest: 224, 256."),
         (
             ("--size", "foo=3"),
-            "resnet50 has no size 'foo'; it has batch, image; it takes batch x 3",
+            "resnet50 has no size 'foo'; it has batch, image; it takes batch x 3 x image x image.",
         ),
         (("--size", "foo"), "--size 'foo': write NAME=NUMBER, e.g. --size seq=2048."),
         (("--phase", "decode"), "resnet50 has no phase 'decode'; it has one forward pass."),
