@@ -72,7 +72,7 @@ def test_time_never_falls_with_more_of_anything() -> None:
 
 def test_deepseek_decodes_by_it_and_llama_does_not() -> None:
     def forms(name: str) -> set[str]:
-        workload = gambrel.load_model(name, phase="decode")
+        workload = gambrel.load_model(name, phase="decode", runtime="sglang")
         settings = Settings(runtime="sglang", sizes={"batch": 8, "context": 2048})
         sizes = workload.resolve_symbols(settings.sizes)
         bench = Workbench(workload, sizes, Conventions())
