@@ -33,6 +33,7 @@ class Class:
         free: Names of those that the rows can tell.
         pull: Weight of a factor of e from the start.
         alike: Whether every device weighs alike, however few of its runs are known.
+        known: Whether energies are known of processes that no row shows: those of the start.
     """
 
     runtime: str
@@ -47,6 +48,7 @@ class Class:
     source: str = MLPERF
     pull: float = PULL
     alike: bool = False
+    known: bool = False
 
 
 GPU = {
@@ -110,6 +112,7 @@ CLASSES = (
         start=GPU,
         free=tuple(GPU),
         flop_energy=ENERGY,
+        known=True,
         formats={"int8": 1.0, "fp8": 1.1, "fp16": 2.0},
         lanes_per_unit=128,
         confidence="medium",

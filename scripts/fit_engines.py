@@ -275,7 +275,8 @@ def fit(one: Class, measured: Sequence[Row]) -> EngineConstants:
         factors = iter(np.exp(x))
         constants = {**one.start, **{n: one.start[n] * next(factors) for n in one.free}}
         constants = {n: min(v, MOST.get(n, v)) for n, v in constants.items()}
-        energy = {n: one.flop_energy[n] * next(factors) for n in processes}  # else unknown
+        shown = {n: one.flop_energy[n] * next(factors) for n in processes}
+        energy = one.flop_energy | shown if one.known else shown
         formats = {**one.formats, **{n: one.formats[n] * next(factors) for n in relative}}
         return constants_of(one, constants, energy, formats, used)
 
