@@ -133,8 +133,23 @@ def _choose(
                     own_format = name == precision
                     chosen = _carried(found, device, kin, own_format, framework)
                     wide = index.first.get((form, found.device, "bf16", found.framework))
+                    if framework == _GENERATED and wide is not None:
+                        chosen = _started(chosen, found, wide)
                     return _with_caution(chosen, found, wide)
     return None
+
+
+def _started(chosen: Chosen, s: Set, wide: Set) -> Chosen:
+    """Products with packed weights of an engine, as a compiler generates them.
+
+    They unpack on the way, as the engine's do, but start as any other kernel.
+    """
+    start, other = s.constants.get("launch"), wide.constants.get("launch")
+    if not s.formats[0].endswith("_weight") or not start or not other or start <= other:
+        return chosen
+    own = chosen.constants.get("launch", start)
+    constants = {**chosen.constants, "launch": own * other / start}
+    return replace(chosen, constants=constants, confidence=_lower(chosen.confidence, "medium"))
 
 
 def own_forms(calibration: Calibration, device: str) -> frozenset[str]:
@@ -173,6 +188,8 @@ def _index(calibration: Calibration) -> _Index:
     return _Index(first=first, devices=devices, own=own, chosen={})
 
 
+#: Whose kernels a compiler writes.
+_GENERATED: Final = "torch"
 _NARROW_FORMATS: Final = frozenset({"mxfp8", "bfp8", "fp6", "fp4", "mxfp4", "int4"})
 #: Frameworks as they write themselves.
 _NAMES: Final = {
