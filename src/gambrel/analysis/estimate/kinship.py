@@ -140,7 +140,7 @@ def _choose(
 
 
 def _started(chosen: Chosen, s: Set, wide: Set) -> Chosen:
-    """Products with packed weights of an engine, as a compiler generates them.
+    """Matmuls with packed weights, as a compiler writes them, by the constants of an engine.
 
     They unpack on the way, as the engine's do, but start as any other kernel.
     """
