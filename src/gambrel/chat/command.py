@@ -87,7 +87,7 @@ def assumed_by(frame: Frame) -> dict[str, int]:
 
 
 def _context_of(model: str) -> int | None:
-    """Tokens that a model takes; None without a limit, and where the plan will say what is wrong."""
+    """Tokens that a model takes; None without a limit, and where the plan says what is wrong."""
     from gambrel.errors import GambrelError
     from gambrel.llm.known import spec_of
 
