@@ -57,7 +57,7 @@ def _intent(
 _BOTH: Final = "models hardware"
 _THING: Final = (
     r"(?:hardware|devices?|gpus?|boards?|accelerators?|chips?|cards?|machines?|platforms?|edge|"
-    r"jetsons?|tpus?|cpus?|npus?|computers?)"
+    r"jetsons?|tpus?|cpus?|npus?|computers?|microcontrollers?|mcus?)"
 )
 _ABLE: Final = (
     r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
@@ -277,6 +277,7 @@ _KIN: Final = (
 )
 _AND_ALSO: Final = re.compile(r"\band (?:how|what|which|why|is|does|can|will|where)\b")
 _SUPERLATIVE: Final = re.compile(
+    rf"\b(?:which|what) (?:{_THING}|DEVICE) (?:is|are|would be) (?:the )?best\b|"
     r"\b(?:fastest|slowest|quickest|most (?:power |energy )?efficient|lowest|highest)\b"
 )
 _ABOUT_IT: Final = re.compile(
