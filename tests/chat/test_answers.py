@@ -213,6 +213,10 @@ def test_a_comparison_says_why():
     assert "Why l4: resnet50 on l4 is limited by compute" in said
     assert "300 GB/s" in said
     assert "320 GB/s" in said
+    said = sentence("Is int8 faster than fp16 for resnet50 on an l4?")
+    assert "resnet50 on l4 (int8) is limited by" in said
+    assert "resnet50 on l4 (fp16) is limited by" in said
+    assert "at unknown" not in sentence("Which microcontroller runs ds-cnn fastest?")
 
 
 def test_devices_are_counted_for_users_and_their_rate():
