@@ -12,6 +12,7 @@ import pytest
 import gambrel
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.capture import zoo
+from gambrel.capture.resolve import Request, resolve_model
 from gambrel.errors import InputError, UnknownNameError, WorkloadError
 from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
@@ -487,3 +488,14 @@ def test_3d_unet_of_mlperf_by_hand() -> None:
     macs += sum(w * n for w, n in zip(joined, voxels, strict=False))
     macs += sum(w * n for w, n in zip(back, voxels[1:], strict=True))
     assert matrix_flops(zoo.load("3d-unet")) == 2 * macs
+
+
+@pytest.mark.parametrize("name", ["mamba-130m", "mamba-2.8b", "mamba2-130m", "mamba2-2.7b"])
+def test_state_spaces_have_both_phases(name: str) -> None:
+    """Captured reading the prompt; a token is from the configuration of the same model."""
+    prompt = resolve_model(name, Request(phase="prefill")).workload
+    assert prompt == resolve_model(name).workload == zoo.load(name)
+    token = gambrel.analyze(name, "a100", phase="decode")
+    assert token.model.parameters == zoo.find(name)[0].parameters
+    # Two operations for each parameter of a product, and the recurrence.
+    assert token.flops == pytest.approx(2 * token.model.parameters, rel=0.08)

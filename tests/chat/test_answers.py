@@ -213,6 +213,10 @@ def test_a_comparison_says_why():
     assert "Why l4: resnet50 on l4 is limited by compute" in said
     assert "300 GB/s" in said
     assert "320 GB/s" in said
+    said = sentence("Is int8 faster than fp16 for resnet50 on an l4?")
+    assert "resnet50 on l4 (int8) is limited by" in said
+    assert "resnet50 on l4 (fp16) is limited by" in said
+    assert "at unknown" not in sentence("Which microcontroller runs ds-cnn fastest?")
 
 
 def test_devices_are_counted_for_users_and_their_rate():
@@ -319,3 +323,32 @@ def test_follow_ups_use_what_was_prepared_and_say_the_same():
         return found
 
     assert told(each_afresh=False) == told(each_afresh=True)
+
+
+def said(question: str) -> str:
+    """The answer in one line."""
+    return " ".join(render(Conversation().ask(question), Options(width=100)).split())
+
+
+def test_what_still_fits_leads_where_it_is_asked_for():
+    reply = said("What is the max batch size of Llama 3 8B on an L40S at 4096 tokens?")
+    assert reply.index("Room:") < reply.index("Cache:")
+    assert reply.index("at most 56 sequences of 4,096 tokens") < reply.index("Memory:")
+
+
+def test_tokens_that_are_assumed_fit_the_model():
+    assert "1,024 tokens of sequence length assumed" in said(
+        "How long does a training step of GPT-2 take on an A100 with batch 8?"
+    )
+    assert "1 x 1,024 tokens" in said("How big is the KV cache of gpt2?")
+    assert "512 tokens of input assumed" in said("Can I serve gpt2 on an A100?")
+
+
+def test_more_devices_are_named_where_one_does_not_do():
+    reply = said("Can I serve llama-3-70b on an h100 with TPOT under 50 ms?")
+    assert "no single device meets the target" in reply
+    assert "'how many h100-sxm5-80gb for llama-3.1-70b ...'" in reply
+
+
+def test_help_says_where_the_rest_is():
+    assert "in 'gambrel chat'" in said("help")

@@ -64,6 +64,8 @@ EXACT = {
     "Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz": "xeon-8380",
     "13th Gen Intel(R) Core(TM) i9-13900K": "core-i9-13900k",
     "Intel(R) Core(TM) Ultra 7 155H": "core-ultra-7-155h",
+    "Intel Core Ultra 7 155H NPU": "intel-npu-meteor-lake",
+    "core-ultra-200v-npu": "intel-npu-lunar-lake",
     "Snapdragon 8 Gen 2": "qcs8550",
     "QCS8550 (Proxy)": "qcs8550",
     "Samsung Galaxy S24": "snapdragon-8-gen-3",
@@ -81,6 +83,7 @@ EXACT = {
 
 AMBIGUOUS = {
     "Core Ultra 7": "core-ultra-7-155h",
+    "Core Ultra 7 NPU": "intel-npu-meteor-lake",
     "Raspberry Pi": "raspberry-pi-5",
     "Ryzen AI": "ryzen-ai-300",
     "MI300": "mi300x",

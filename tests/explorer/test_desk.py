@@ -36,6 +36,7 @@ def test_every_model_and_device_can_be_chosen():
     known = names()
     assert "resnet50" in dict(known["models"])
     assert "a100-sxm4-80gb" in dict(known["devices"])
+    assert len(dict(known["models"])) == len(known["models"])
 
 
 def test_an_answer_has_the_figures_of_the_library(desk):

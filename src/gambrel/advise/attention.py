@@ -51,9 +51,10 @@ def fused_attention(workload: Workload) -> Workload:
     flow = _Flow(workload)
     found = [a for i, op in enumerate(workload.ops) if op.kind == "softmax" and (a := flow.at(i))]
     if not found:
+        done = any(op.kind == "attention" for op in workload.ops)
         raise InputError(
             f"{workload.name} spells out no attention (product, softmax, product) that one kernel "
-            "could replace."
+            f"could replace{'; it runs in one kernel already' if done else ''}."
         )
     gone = frozenset().union(*(a.members for a in found))
     made = {a.last: _attention(workload, a) for a in found}

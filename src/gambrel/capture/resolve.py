@@ -161,10 +161,12 @@ def from_zoo(name: str, request: Request) -> ResolvedModel:
             return of_config(named[1], replace(request, phase=request.phase or phase), named[0])
     try:
         summary, note = zoo.find(name, phase=request.phase)
-    except UnknownNameError:
+    except (UnknownNameError, InputError) as error:  # not there, or captured without phases
         if (named := config_of(name)) is None:
             raise
-        return of_config(named[1], request, named[0])
+        if isinstance(error, UnknownNameError) or request.phase != zoo.PHASES[0]:
+            return of_config(named[1], request, named[0])
+        summary, note = zoo.find(name)  # reading the prompt is the forward pass it has
     found = zoo.load(summary.name)
     if request.train or request.autocast:
         found = _again(found, request)

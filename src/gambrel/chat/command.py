@@ -19,6 +19,7 @@ ASSUMED: Final[dict[str, dict[str, int]]] = {
     "kv_cache": {"context": 8192},
     "train": {"seq": 4096, "devices": 1},
 }
+_OF_TOKENS: Final = frozenset({"input", "output", "context", "seq"})
 #: Sequences of a training step on each device, where a question gives none.
 SEQUENCES: Final = 8
 #: Batches that are compared to find the one to use.
@@ -60,7 +61,7 @@ def given(frame: Frame) -> dict[str, Any]:
     values = {
         name: of if verb in FIELDS[name].several else of[0] for name, of in several.items() if of
     }
-    sizes: dict[str, Any] = ASSUMED.get(frame.intent, {}) | dict(frame.sizes)
+    sizes: dict[str, Any] = assumed_by(frame) | dict(frame.sizes)
     if "steps" in sizes:
         sizes["sizes"] = {"steps": sizes.pop("steps")}
     if frame.intent == "train":
@@ -71,6 +72,29 @@ def given(frame: Frame) -> dict[str, Any]:
     if frame.intent == "judge":  # the time is what was measured
         limits = {"time": limits["latency"]}
     return values | sizes | dict(frame.settings) | limits
+
+
+def assumed_by(frame: Frame) -> dict[str, int]:
+    """What a plan assumes where the question gives nothing; tokens within the model's context."""
+    found = dict(ASSUMED.get(frame.intent, {}))
+    if not found or not frame.models:
+        return found
+    limit = _context_of(frame.models[0])
+    if limit is None:
+        return found
+    half = limit // 2 if "output" in found else limit
+    return {n: min(v, half) if n in _OF_TOKENS else v for n, v in found.items()}
+
+
+def _context_of(model: str) -> int | None:
+    """Tokens that a model takes; None without a limit, and where the plan says what is wrong."""
+    from gambrel.errors import GambrelError
+    from gambrel.llm.known import spec_of
+
+    try:
+        return spec_of(model).max_context
+    except GambrelError:
+        return None
 
 
 def _ranked(frame: Frame, verb: str) -> dict[str, tuple[str, ...]]:

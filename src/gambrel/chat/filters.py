@@ -18,6 +18,7 @@ _CLASSES: Final = {
     r"\bdata ?cent(?:er|re)\b|\bserver\b": "datacenter",
     r"\bconsumer\b|\bgaming\b": "consumer",
     r"\bworkstation\b": "workstation",
+    r"\bmicrocontrollers?\b|\bmcus?\b": "microcontroller",
     r"\bcpus?\b": "cpu",
     r"\btpus?\b": "tpu",
     r"\bnpus?\b": "npu",

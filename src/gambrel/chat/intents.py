@@ -57,7 +57,7 @@ def _intent(
 _BOTH: Final = "models hardware"
 _THING: Final = (
     r"(?:hardware|devices?|gpus?|boards?|accelerators?|chips?|cards?|machines?|platforms?|edge|"
-    r"jetsons?|tpus?|cpus?|npus?|computers?)"
+    r"jetsons?|tpus?|cpus?|npus?|computers?|microcontrollers?|mcus?)"
 )
 _ABLE: Final = (
     r"\b(?:can|could|will|would|does|do|is|are|able|possible|achieve|reach|hit|meet|sustain|enough|"
@@ -113,6 +113,8 @@ _ALL: Final = (
         r"^(?:can|could|will|would|does|do) (?:(?:i|we|you) )?(?:run |load |host |deploy )?MODEL "
         r"(?:(?:in|with|at) (?:PRECISION|BATCH) )*(?:(?:run|work|load) )?(?:on|onto|into) "
         r"(?:an? |the |one |single )*DEVICE(?: (?:in|with|at) (?:PRECISION|BATCH))*\W*$": 4,
+        r"^(?:can|could|will|would|does|is) (?:an? |the |one |single |my )*DEVICE (?:able to )?(?:run|load|host|hold|handle) "
+        r"(?:an? |the )?MODEL(?: (?:in|with|at) (?:PRECISION|BATCH))*\W*$": 4,
         r"\bv?ram\b|\bfootprint\b|\bfits?\b|\boom\b|\bout of memory\b|\bweigh\b": 5,
         r"\bmemory\b(?![ -](?:bound|limited|bandwidth|roof|wall))": 3,
     }),
@@ -152,6 +154,7 @@ _ALL: Final = (
             }),
     _intent("judge", "whether a measured time is good", f"{_BOTH} limits",
             "I measured 3 ms for ResNet-50 on a T4 in int8, is that good?", {
+                r"\b(?:takes?|took|needs|runs in)\b.*LATENCY.*\bwhy\b|\bwhy\b.*\b(?:takes?|took|needs?)\b.*LATENCY": 25,
                 rf"\b(?:i|we|it) (?:\w+ )*(?:measured?|gets?|got|sees?|saw|took|takes|needed)\b.*LATENCY|"
                 rf"\b(?:measured|took|takes|runs (?:in|at))\b.*LATENCY.*{_RATED}|"
                 rf"^(?:is|are|was) (?:an? |the )?(?:latency of )?LATENCY\b.*{_RATED}": 14,
@@ -164,6 +167,7 @@ _ALL: Final = (
                 WAYS: 12,
                 r"\b(?:better|faster|slower|quicker|stronger|(?:more|less) efficient)\b.*\bthan\b|\b(?:faster|slower|better) then\b": 7,
                 r"\b(?:DEVICE|MODEL|PRECISION|BATCH),? or (?:an? |the |on |in )*(?:DEVICE|MODEL|PRECISION|BATCH)": 6,
+                r"\b(?:use|choose|pick|prefer|run) (?:in )?(?:PRECISION|RUNTIME|BATCH),? or ": 4,
                 r"\bRUNTIME,? or (?:under |with |in )*RUNTIME": 9,
                 r"\bwhich (?:one )?(?:is|has|does|gives|of)\b|\bbetter\b|\bdifference between\b": 3,
             }),
@@ -273,6 +277,7 @@ _KIN: Final = (
 )
 _AND_ALSO: Final = re.compile(r"\band (?:how|what|which|why|is|does|can|will|where)\b")
 _SUPERLATIVE: Final = re.compile(
+    rf"\b(?:which|what) (?:{_THING}|DEVICE) (?:is|are|would be) (?:the )?best\b|"
     r"\b(?:fastest|slowest|quickest|most (?:power |energy )?efficient|lowest|highest)\b"
 )
 _ABOUT_IT: Final = re.compile(

@@ -49,6 +49,9 @@ _RAW: Final[dict[str, str]] = {
     r"|\bhow (?:can|do|could) (?:i|we) (?:make \w+ )?fit\b":
         "Ask what a change would bring: 'What if MODEL on DEVICE ran in int8?' shows times and memory before "
         "and after.",
+    r"\b(?:which|what|best) (?:precision|number format|data ?type|dtype|quanti[sz]ation)\b.*\b(?:should|best|use|for)\b":
+        "Name the formats, e.g. 'int8 or fp16 for MODEL on DEVICE'; 'how can I speed up MODEL on DEVICE' lists "
+        "what a lower one brings among other changes.",
     r"\b(?:my|our)(?: own)? (?:models?|networks?|nets?|code|files?)\b":
         "Here only built-in models are known; for your own run 'gambrel analyze file.py:function --hardware "
         "DEVICE', or a .pt2 file or config.json.",

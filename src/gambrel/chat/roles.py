@@ -10,7 +10,7 @@ from typing import Any, Final
 from gambrel.chat.filters import device_filters, matching_devices
 from gambrel.chat.frame import Frame, Unclear
 from gambrel.chat.glossary import find_term
-from gambrel.chat.intents import OF_BOTH, superlative
+from gambrel.chat.intents import MOST, OF_BOTH, superlative
 from gambrel.chat.names import phases_of
 from gambrel.chat.sentence import Sentence
 from gambrel.chat.slots import SETTINGS, SIZES
@@ -224,7 +224,7 @@ def changes_of(precision: tuple[str, ...], frame: Frame, runtime: tuple[str, ...
 
 def _no_changes(frame: Frame, _: Sentence) -> Frame | Unclear:
     """Other questions than a what-if: what only a what-if can change is not silently left out."""
-    left = [c for c in frame.changes if c.startswith(("weights=", "kv=", "graphs"))]
+    left = frame.changes
     if left and frame.intent:
         return Unclear(
             reason=f"'{left[0]}' is a change: ask 'what if', e.g. What if resnet50 on a100 used "
@@ -262,6 +262,7 @@ def _kv_cache(frame: Frame, sentence: Sentence) -> Frame | Unclear:
         precision=precision,
         runtime=(),
         changes=formats,
+        term="room" if re.search(MOST, sentence.text) else "",
     )
     return _no_changes(frame, sentence)
 

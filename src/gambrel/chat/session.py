@@ -153,6 +153,8 @@ def _answered(
     body = _shown(replace(options, top=TOP), *blocks).splitlines() if blocks else []
     if len(body) > room:
         rest = "The rest: 'more', or the command below."
+        if found.frame.intent == "help":  # its command shows no more
+            rest = "The rest: 'help', then 'more', in 'gambrel chat'."
         body = [*body[: room - 1], rest] if room > _LEAST else []
     if body:
         yield "\n".join(body) + "\n"

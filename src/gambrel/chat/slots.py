@@ -245,6 +245,12 @@ def _change(text: str) -> Take:
     return take
 
 
+def _pruned(slots: Slots, match: re.Match[str]) -> str:
+    """``"prune it by half"``: the share that goes."""
+    share = "50%" if match[2] == "half" else match[2].replace(" ", "")
+    return f"{_change(f'prune={share}')(slots, match)}{match[1] or ''}"
+
+
 def _scaled(change: str) -> Take:
     """``"twice the bandwidth"``: a multiple of what the device has."""
 
@@ -383,6 +389,9 @@ def _steps() -> tuple[tuple[re.Pattern[str], Take], ...]:
         (r"\b(?:on |with |using |only )*(?:the )?(dla)\b", _set("engine", "dla", "CHANGE")),
         (r"\bfull(?: causal)? attention\b", _set("causal", "full", "CHANGE")),
         (r"\bcuda[ -]?graphs?\b", _change("graphs")),
+        (r"\b(?:flash[ -]?attention(?:[ -]?v?[234]\b)?|fused attention)", _change("attention")),
+        (r"\b(?:channels[_ -]last|nhwc)\b", _change("channels-last")),
+        (r"\bprun\w+( MODEL)?(?: by)? (half|\d+ ?%)", _pruned),
         _runtimes(),
         (rf"\b(\d+|{'|'.join(_NUMBER_WORDS)})\s*(?:[x×]\s*)?(?:concurrent |parallel )?"
          r"(DEVICE|users?\b)", _counted),

@@ -88,10 +88,19 @@ def _own(sentence: Sentence, intent: str, previous: Frame | None) -> Frame | Unc
     return replace(own, intent="", sizes=tuple(s for s in own.sizes if s[0] != "max_devices"))
 
 
+#: "a 7B model", which no name says.
+_SIZED: Final = re.compile(r"\d+(?:\.\d+)?b")
+_MANY: Final = (
+    "Many models have {} parameters; name one, e.g. llama-2-7b ('which models do you know' lists "
+    "them)."
+)
+
+
 def _problem(sentence: Sentence, intent: str | Unclear, previous: Frame | None) -> Unclear | None:
     """Why no answer could be right, whatever was meant."""
     if sentence.strangers and intent not in {"models", "devices"}:
-        return _stranger(sentence)
+        sized = next((s for s in sentence.strangers if _SIZED.fullmatch(s)), "")
+        return Unclear(reason=_MANY.format(sized.upper())) if sized else _stranger(sentence)
     said = refusal(sentence.text, intent if isinstance(intent, str) else "")
     if said:
         return Unclear(reason=said)

@@ -50,6 +50,7 @@ _REWRITES: Final = (
     (re.compile(r"@.*$"), " "),  # ... @ 2.00GHz
     (re.compile(r"\b\d+-core(?= processor)"), " "),  # EPYC 9654 96-Core Processor
     (_INSTANCE, " "),
+    (re.compile(r"\bcore[ -]ultra(?=.*\bnpu\b)"), " coreultranpu "),  # beside the CPU of that name
     (re.compile(r"\bpci-?e\b"), " pcie "),
     (re.compile(r"\bsxm\d?\b"), " sxm "),  # one module generation a GPU: the digit adds nothing
     (re.compile(r"(\d+)\s*(?:gib|gb|g)\b"), r"\1gb "),

@@ -96,6 +96,7 @@ def names() -> dict[str, Any]:
     from gambrel.llm.known import names as language
 
     models = [[m.name, f"{m.about} ({m.family})"] for m in search(None, None)]
-    models += [[name, "language model"] for name in language()]
+    captured = {name for name, _ in models}
+    models += [[name, "language model"] for name in language() if name not in captured]
     devices = [[d.id, f"{d.name} ({d.category})"] for d in list_rows(Filter())]
     return {"models": models, "devices": devices}

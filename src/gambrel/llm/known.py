@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gambrel.llm.spec import ModelSpec
 
 _FILE: Final = Path(__file__).parent / "models.json"
+#: How alike a name must be to be meant: below it are names of other networks.
+_NEAR: Final = 0.6
 _MAX_BYTES: Final = 10_000_000
 
 
@@ -87,8 +89,9 @@ def _named(name: str) -> ModelSpec:
         return read_config(found[1], found[0])
     from difflib import get_close_matches
 
-    near = get_close_matches(name.lower(), names(), n=3, cutoff=0.3) or list(names())
-    raise UnknownNameError("language model", name, near, "Or give a config.json.")
+    near = get_close_matches(name.lower(), names(), n=3, cutoff=_NEAR)
+    listed = "" if near else "Run 'gambrel models list'. "
+    raise UnknownNameError("language model", name, near, f"{listed}Or give a config.json.")
 
 
 @lru_cache(maxsize=1)

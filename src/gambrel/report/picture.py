@@ -273,11 +273,26 @@ _LIMITS: Final = {
 }
 
 
-def limit_keys(rows: Iterable[Bar]) -> tuple[Key, ...]:
-    """The legend of bars that are coloured by what limits them."""
+#: The same of the expected time, which is no verdict of the roofline.
+_LIMITERS: Final = {
+    "compute": "limited by compute",
+    "memory": "limited by memory traffic",
+    "network": "limited by the network",
+    "overhead": "limited by launches or the host",
+}
+
+
+def limit_keys(rows: Iterable[Bar], *, expected: bool = False) -> tuple[Key, ...]:
+    """The legend of bars that are coloured by what limits them.
+
+    Args:
+        rows: The bars.
+        expected: By what takes most of the expected time, rather than by the roofline's verdict.
+    """
     used = {row.color for row in rows if row.known}
+    texts = _LIMITERS if expected else _LIMITS
     return tuple(
-        Key(text=text, shape="square", color=name) for name, text in _LIMITS.items() if name in used
+        Key(text=text, shape="square", color=name) for name, text in texts.items() if name in used
     )
 
 

@@ -188,6 +188,7 @@ def test_a_target_that_nothing_meets():
     assert {r.proof for r in found.refused if r.sharding.pipeline > 1} == {"expected"}
     assert "TPOT" in found.refused[0].reason
     assert "> 1 ms at its best batch" in found.refused[0].reason
+    assert "> 10 ns at its best batch" in planned(tpot="10ns").refused[0].reason
     assert found.refused[0].missed > 0
 
 
@@ -195,7 +196,7 @@ def test_a_context_beyond_the_model():
     with pytest.raises(
         InputError,
         match=r"input \+ output = 41,984 tokens is beyond max_position_embeddings=40,960 of "
-        r"qwen3-32b; with 40,960 in|a prompt of at most 40,959",
+        r"qwen3-32b; with 1,024 out, a prompt of at most 39,936\.",
     ):
         planned("qwen3-32b", input="40k", output="1k")
 

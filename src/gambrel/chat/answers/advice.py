@@ -208,7 +208,7 @@ def _reasons(frame: Frame, rows: Sequence[Row]) -> tuple[Answer, ...]:
     """Why the first row is ahead of the second: what limits each, and their roofs."""
     frames = [_alone(frame, row) for row in rows[:2]]
     first, second = (analyses_of(own)[0] for own in frames)
-    why = f"Why {_name(first, second)}: {_roofs(first)}; {_roofs(second)}."
+    why = f"Why {_name(first, second)}: {_roofs(first, second)}; {_roofs(second, first)}."
     return (
         Answer(frame=frames[0], sentence=why, record=first),
         Answer(frame=frames[1], sentence="", record=second),
@@ -242,15 +242,24 @@ def _name(a: Analysis, other: Analysis) -> str:
     return f"batch {a.model.symbols.get('batch', 1)}"
 
 
-def _roofs(a: Analysis) -> str:
+def _roofs(a: Analysis, other: Analysis) -> str:
+    """What limits one of two analyses, and the rates that it is held against."""
     limiter = limiter_of(a)
-    limits = f"limited by {LIMITERS[limiter]}" if limiter else "of unknown limit"
+    told = _name(a, other)
+    named = "" if told in {a.hardware.id, a.model.name} else f" ({told})"
+    limits = f"limited by {LIMITERS[limiter]}" if limiter else "limited by something unknown"
+    work = _held(a.flops, "FLOP", a.total.peak_flop_per_s)
+    traffic = _held(a.traffic_bytes, "B", a.total.peak_byte_per_s)
     return (
-        f"{a.model.name} on {a.hardware.id} is {limits}, roofline "
-        f"{format_si(a.roofline_time_s, 's', 3)} for {format_si(a.flops, 'FLOP', 3)} at "
-        f"{format_si(a.total.peak_flop_per_s, 'FLOP/s', 3)} and "
-        f"{format_si(a.traffic_bytes, 'B', 3)} at {format_si(a.total.peak_byte_per_s, 'B/s', 3)}"
+        f"{a.model.name} on {a.hardware.id}{named} is {limits}, roofline "
+        f"{format_si(a.roofline_time_s, 's', 3)} for {work} and {traffic}"
     )
+
+
+def _held(amount: float | None, unit: str, rate: float | None) -> str:
+    """An amount and its roof, where that is published."""
+    roof = "" if rate is None else f" at {format_si(rate, f'{unit}/s', 3)}"
+    return f"{format_si(amount, unit, 3)}{roof}"
 
 
 def _what_if(frame: Frame, found: WhatIf) -> Answer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import result_of
-from gambrel.chat.command import ASSUMED, SEQUENCES
+from gambrel.chat.command import SEQUENCES, assumed_by
 from gambrel.chat.frame import Frame
 from gambrel.report import document
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Field → what its tokens are of, where the name does not say it.
 _TOKENS: Final = {"seq": "sequence length"}
+#: The line of an answer that says what still fits.
+_ROOM: Final = "Room:"
 #: Numbers of devices that are tried, smallest first, when a question asks how many.
 _TRIED: Final = (1, 2, 4, 8, 16, 32, 64)
 
@@ -40,12 +42,13 @@ def answer(frame: Frame) -> Answer:
     given = dict(frame.sizes)
     assumed = [
         f"{value:,} tokens of {_TOKENS.get(name, name)} assumed."
-        for name, value in ASSUMED[frame.intent].items()
+        for name, value in assumed_by(frame).items()
         if name not in given and name not in {"max_devices", "devices"}
     ]
     if frame.intent == "train":
         assumed.append("All parameters are trained, with AdamW.")
-    lines = " ".join(f"{line.rstrip('.')}." for line in made.answer)
+    told = sorted(made.answer, key=lambda line: not (frame.term and line.startswith(_ROOM)))
+    lines = " ".join(f"{line.rstrip('.')}." for line in told)
     return Answer(
         frame=frame,
         sentence=f"{head or made.title + '.'} {lines}",
@@ -103,4 +106,9 @@ def _enough(frame: Frame, plan: Plan) -> str:
     near = max(plan.refused, key=lambda r: (-r.missed, r.sharding.devices), default=None)
     told = f" The nearest: {near.reason}" if near else ""
     count = dict(frame.sizes)["max_devices"]
-    return f"{plan.model}: no layout of at most {count} devices meets the target.{told}"
+    if count > 1:
+        return f"{plan.model}: no layout of at most {count} devices meets the target.{told}"
+    ask = (
+        f"Ask how many it takes: 'how many {near.device if near else 'h100'} for {plan.model} ...'."
+    )
+    return f"{plan.model}: no single device meets the target.{told} {ask}"

@@ -294,6 +294,10 @@ def _does_not_fit(setup: Setup, held: ServingMemory, requests: Requests) -> str:
     )
 
 
+def _time(seconds: float) -> str:
+    return format_si(seconds, "s")
+
+
 def _misses(server: _Server, points: tuple[OperatingPoint, ...], target: Target) -> Refusal:
     def excess(point: OperatingPoint) -> float:
         pairs = ((point.ttft_s, target.ttft_s), (point.tpot_s, target.tpot_s))
@@ -301,8 +305,8 @@ def _misses(server: _Server, points: tuple[OperatingPoint, ...], target: Target)
 
     nearest = min(points, key=excess)
     parts = {
-        "ttft": f"TTFT {nearest.ttft_s * 1e3:,.4g} ms > {(target.ttft_s or 0) * 1e3:,.4g} ms",
-        "tpot": f"TPOT {nearest.tpot_s * 1e3:,.4g} ms > {(target.tpot_s or 0) * 1e3:,.4g} ms",
+        "ttft": f"TTFT {_time(nearest.ttft_s)} > {_time(target.ttft_s or 0.0)}",
+        "tpot": f"TPOT {_time(nearest.tpot_s)} > {_time(target.tpot_s or 0.0)}",
     }
     failing = " and ".join(parts[name] for name in missed(nearest, target))
     reason = f"{failing} at its best batch of {nearest.batch}"

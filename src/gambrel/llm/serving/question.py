@@ -114,7 +114,10 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
         fits = (
             f"with {self.input_tokens:,} in, at most {limit - self.input_tokens:,} out"
             if self.input_tokens < limit
-            else f"a prompt of at most {limit - 1:,}"
+            else f"with {self.output_tokens:,} out, a prompt of at most "
+            f"{limit - self.output_tokens:,}"
+            if self.output_tokens < limit
+            else f"{limit:,} in all"
         )
         raise InputError(
             f"input + output = {self.longest:,} tokens is beyond max_position_embeddings="

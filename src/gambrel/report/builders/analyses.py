@@ -99,7 +99,7 @@ def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:
             unit="s",
             series=("expected", "roofline"),
             rows=bars,
-            legend=limit_keys(bars),
+            legend=limit_keys(bars, expected=True),
         ),
     )
 

@@ -45,6 +45,7 @@ _SHOWN: Final = (
     ("memory_bytes", capacity),
     ("_bytes", amount),
     ("flops", amount),
+    ("items_per_s", rate_text),
     ("_per_s", amount),
     ("_j", lambda value: format_si(value, "J", 3)),
 )

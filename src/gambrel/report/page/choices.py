@@ -92,15 +92,17 @@ def _order(figure: Figure, more: bool) -> tuple[bool, float]:
 
 
 def _named(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Rows with what tells them apart."""
-    models = {row.model for row in rows}
-    devices = [row.hardware for row in rows]
+    """Rows with what tells them apart from the others of their device."""
     for row in rows:
-        parts = [row.hardware]
-        if devices.count(row.hardware) > 1:
-            parts += [row.precision, *(f"{k} {v}" for k, v in row.sizes.items() if k == "batch")]
-        parts += [row.model] if len(models) > 1 else []
-        yield row, ", ".join(parts)
+        own = [_told(other) for other in rows if other.hardware == row.hardware]
+        differing = [len(set(values)) > 1 for values in zip(*own, strict=True)]
+        parts = [part for part, differs in zip(_told(row), differing, strict=True) if differs]
+        yield row, ", ".join((row.hardware, *parts))
+
+
+def _told(row: Row) -> tuple[str, str, str]:
+    """What may tell rows of one device apart, the first cut last."""
+    return row.model, row.precision, f"batch {row.sizes.get('batch', 1)}"
 
 
 def _bar(row: Row, figure: Figure, name: str) -> Bar:
