@@ -39,6 +39,10 @@ PUBLISHED = {
 
 #: Exactly, from the headers of the published checkpoints.
 EXACT = {
+    "mamba-130m": 129_135_360,
+    "mamba-2.8b": 2_768_345_600,
+    "mamba2-130m": 128_989_632,
+    "mamba2-2.7b": 2_702_599_680,
     "llama-2-7b": 6_738_415_616,
     "llama-2-13b": 13_015_864_320,
     "llama-2-70b": 68_976_648_192,
