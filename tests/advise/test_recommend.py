@@ -139,8 +139,11 @@ def test_advice_says_how_far_the_model_is():
 
 
 def test_enough_is_enough(monkeypatch):
-    monkeypatch.setattr("gambrel.advise.recommend.DONE", 0.004)
     found = analyze(zoo.load("resnet50"), DEVICES["a100-sxm4-80gb"], Settings())
+    attained = found.sol_time_s / found.expected_time_s.value
+    monkeypatch.setattr("gambrel.advise.recommend.DONE", attained * 1.01)
+    assert "stop optimizing" not in advise(found).stop
+    monkeypatch.setattr("gambrel.advise.recommend.DONE", attained * 0.99)
     advice = advise(found)
     assert "stop optimizing" in advice.stop
     assert advice.below == ()

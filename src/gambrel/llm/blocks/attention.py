@@ -139,7 +139,7 @@ def _project_as_code(
     if a.qk_norm:
         q, k = _normed_heads(e, a, q, "q_norm", rows), _normed_heads(e, a, k, "k_norm", rows)
     if a.rope:
-        dims = (a.head_dim, a.rotary_dim or a.head_dim)
+        dims = (a.head_dim, a.rotary_dim)
         turn = code.rotated_halves if a.halves else code.rotated
         q, k = turn(e, q, rows, a.heads, dims), turn(e, k, rows, a.kv_heads, dims)
     for source, places, done in ((k, keys, fresh and not changed), (v, values, fresh)):

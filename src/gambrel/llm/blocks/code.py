@@ -109,7 +109,7 @@ def angles(e: Emitter, rows: Dim, dim: int) -> None:
             e.rotation = (*e.rotation[-1:], cast(e, found, rows, dim, dtype))
 
 
-def rotated(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) -> Index:
+def rotated(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int | None]) -> Index:
     """``x * cos + rotate_half(x) * sin`` of each head.
 
     Args:
@@ -117,9 +117,10 @@ def rotated(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) 
         x: Queries or keys.
         rows: Their tokens.
         heads: Their heads.
-        dims: Length of a head, and how much of it is rotated.
+        dims: Length of a head, and how much of it is rotated, to be joined with the rest (that may
+            be nothing); None: all of it.
     """
-    whole, dim = dims
+    whole, dim = dims[0], dims[1] or dims[0]
     width = heads * dim
     part = x if dim == whole else e.view(x, (rows, width))
     cos, sin = e.rotation
@@ -129,15 +130,17 @@ def rotated(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) 
     other = moved(e, (turned, half), rows, width, "cat")
     b = e.elementwise("mul", (other, sin), rows, width)
     out = e.elementwise("add", (a, b), rows, width)
-    if dim == whole:
+    if dims[1] is None:
         return out
-    rest = e.view(x, (rows, heads * (whole - dim)))
-    return moved(e, (out, rest), rows, heads * whole, "cat")
+    rest = () if dim == whole else (e.view(x, (rows, heads * (whole - dim))),)
+    return moved(e, (out, *rest), rows, heads * whole, "cat")
 
 
-def rotated_halves(e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int]) -> Index:
+def rotated_halves(
+    e: Emitter, x: Index, rows: Dim, heads: int, dims: tuple[int, int | None]
+) -> Index:
     """The same where the code turns the two halves of a head one after the other."""
-    half = heads * dims[1] // 2
+    half = heads * (dims[1] or dims[0]) // 2
     turned = []
     for function in ("add", "add"):  # of which the first subtracts
         parts = tuple(

@@ -167,6 +167,8 @@ def _gemma(f: Fields, every: int, **changes: Any) -> ModelSpec:
 def phi3(f: Fields) -> ModelSpec:
     """Phi 3, 3.5, 4: one matrix for queries, keys, values, one for gate and up."""
     mixer = attention(f, fused="qkv", window=f.optional("sliding_window"))
+    # Its code joins what is rotated with the rest of a head, even where that is nothing.
+    mixer = replace(mixer, rotary_dim=mixer.rotary_dim or mixer.head_dim)
     return alike(f, mixer, gated_mlp(f, fused=True))
 
 

@@ -206,9 +206,9 @@ def mean(setup: Setup, batch: float, requests: Requests) -> Mean:
 def _hidden(step: Estimate, setup: Setup, micro: int) -> float:
     """Share of a step that the host takes, and that no device may have to wait for.
 
-    vLLM 0.30 takes 0.1 ms beside the kernels of a step of an 8B model on an H100 where versions up
-    to 0.19 took 1.4 ms and more: it schedules a step while the one before runs (medians of whole
-    runs, tgarg01/silybench-data).
+    Versions of vLLM up to 0.19 take 1.4 ms and more. Of 0.30 seven of eight runs of an 8B model on
+    an H100 leave 0.7 ms or less beside the kernels: it schedules a step while the one before runs
+    (medians of whole runs, tgarg01/silybench-data).
     """
     if setup.engine.host_s is not None:
         return 0.0
