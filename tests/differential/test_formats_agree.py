@@ -78,7 +78,7 @@ def test_checkpoints_of_4_bits_go_to_an_engine_that_reads_them(device, precision
 @pytest.mark.parametrize("precision", ["fp8", "int8", "fp4", "int4", "w4a16"])
 @pytest.mark.parametrize("runtime", ["pytorch", "torch-compile"])
 def test_formats_without_kernels_are_of_low_confidence(runtime, precision):
-    asked = {"phase": "decode", "runtime": runtime}
+    asked = {"phase": "decode", "runtime": runtime, "batch_size": 2}
     wide = gambrel.analyze("llama-3.1-8b", "rtx-4090", precision="fp16", **asked).expected_time_s
     found = gambrel.analyze("llama-3.1-8b", "rtx-4090", precision=precision, **asked)
     expected = found.expected_time_s
@@ -117,3 +117,23 @@ def test_an_engine_that_reserves_memory_says_so_and_others_take_all():
     assert "90.0% of 24 GiB; --utilization" in no.refused[0].reason
     small = plan | {"input": 256, "step_tokens": 512}
     assert gambrel.serve_plan("mixtral-8x7b", runtime="llama-cpp", **small).best
+
+
+def test_a_compiler_unpacks_weights_as_it_reads_them_for_one_row():
+    def asked(batch: int, runtime: str = "torch-compile-graph"):
+        return gambrel.analyze(
+            "llama-2-7b",
+            "a100-sxm4-80gb",
+            runtime=runtime,
+            precision="w8a16",
+            phase="decode",
+            batch_size=batch,
+            context=105,
+        ).total.expected_time_s
+
+    one, several, eager = asked(1), asked(8), asked(1, "pytorch-graph")
+    assert "no kernels of its own" not in one.reason
+    assert one.confidence == "low"
+    assert one.high < 2 * one.value
+    assert "no kernels of its own" in several.reason
+    assert "no kernels of its own" in eager.reason

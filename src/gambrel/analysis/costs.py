@@ -141,6 +141,11 @@ class CostTable:
         )
 
     @cached_property
+    def most_rows(self) -> Size:
+        """The most rows that a matrix multiplication has; 0 without one."""
+        return max((i.view.size("m") for i in self.items if i.view.kind == "matmul"), default=0)
+
+    @cached_property
     def queue(self) -> tuple[tuple[int, tuple[tuple[int, float], ...]], ...]:
         """What the host hands over, in order: passes, and of each the items and their launches."""
         held = ((p.op.repeat, p.item) for p in self.places if p.item is not None)

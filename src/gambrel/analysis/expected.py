@@ -95,6 +95,13 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         )
         return replace(self, total=cut)
 
+    def less_sure(self, why: str) -> Expected:
+        """The same with low confidence."""
+        one = self.total
+        if one is None:
+            return self
+        return replace(self, total=replace(one, confidence="low", reason=f"{one.reason}; {why}"))
+
     def with_unpacking(self, runtime: str, precision: str) -> Expected:
         """The same with a range that holds a run that unpacks its weights, of low confidence.
 

@@ -320,7 +320,7 @@ def _answers(
             chosen=one,
             table=table,
             held=held,
-            expected=_packed(found, one, machine).no_faster_than(sol_s, proved=proved),
+            expected=_packed(found, table, one, machine).no_faster_than(sol_s, proved=proved),
             sol_time_s=sol_s,
             proved=proved,
         )
@@ -328,11 +328,13 @@ def _answers(
     ]
 
 
-def _packed(found: Expected, chosen: Resolved, machine: Machine) -> Expected:
+def _packed(found: Expected, table: CostTable, chosen: Resolved, machine: Machine) -> Expected:
     """Less sure where the runtime has no kernels for the format."""
     runtime = chosen.runtime.runtime
     if not runtime.unpacks(chosen.precision, machine.device):
         return found
+    if chosen.precision in runtime.streamed and table.most_rows == 1:
+        return found.less_sure(f"{runtime.name} unpacks the weights as it reads them, not measured")
     return found.with_unpacking(runtime.name, chosen.precision)
 
 

@@ -199,6 +199,8 @@ class Runtime(
         gguf: Formats of GGUF files that it reads; ``all`` of them, or none where empty.
         packed: Formats that it takes without kernels that were made or measured for them: weights
             are unpacked first, or by an extension. ``gguf`` stands for all of GGUF files.
+        streamed: Those of them that its compiler unpacks as it reads the weights where these meet
+            a single row, as in decoding at batch 1.
         served: Language models are stored as serving engines store them (q, k, v as one matrix).
         language: True: runs phases of language models and nothing else; False: runs everything but
             them; None: both.
@@ -241,6 +243,7 @@ class Runtime(
     formats: tuple[str, ...] = ()
     gguf: tuple[str, ...] = ()
     packed: tuple[str, ...] = ()
+    streamed: tuple[str, ...] = ()
     served: bool = False
     language: bool | None = None
     networks_only: bool = False
