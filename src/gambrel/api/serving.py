@@ -87,7 +87,12 @@ def serve_sim(question: Question) -> Simulation:
         price_per_hour=prices_of(q.prices, [setup.device]).get(setup.device.id),
         paced=q.trace is not None or q.rate is not None,
         step=usual.step,
-        ttft=first_token(usual.prompt, result.ttft.mean_s, setup),
+        ttft=first_token(
+            usual.prompt,
+            result.ttft.mean_s,
+            setup,
+            result.input_tokens_per_s * result.duration_s / result.requests,
+        ),
         energy_j_per_token=usual.energy_j_per_token,
         tried=(*tried, *reasons),
         tried_with=min(TRIED, result.requests) if tried else 0,

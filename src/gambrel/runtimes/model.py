@@ -109,6 +109,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
             a step is not replayed as a graph, so that the host launches every kernel.
+        graph_tokens: Such a step with no more tokens is replayed in pieces, all but attention.
         step_s: Host time of a step that the device waits for.
         request_s: The same for each request in the step: sampling, stop checks, answers handed on.
         frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
@@ -122,6 +123,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     eager_layer_s: float
+    graph_tokens: int = 0
     step_s: float
     request_s: float
     frontend_s: float

@@ -18,7 +18,7 @@ from gambrel.llm.serving.timer import StepTimes, Tables
 from gambrel.llm.serving.timing import Overhead, Prompts, latency
 
 
-def times(decode_s=0.01, token_s=1e-4, floor_s=0.0):
+def times(decode_s=0.01, token_s=1e-4, floor_s=0.0, graph_tokens=0):
     """Every decode step takes the same, prompts a time for each token, attention nothing."""
     ends = np.array([1.0, 100_000.0])
     return StepTimes(
@@ -30,7 +30,7 @@ def times(decode_s=0.01, token_s=1e-4, floor_s=0.0):
             linear_s=ends * token_s,
             before=np.array([0.0, 100_000.0]),
             attention_s=np.zeros((2, 2)),
-            floor_s=floor_s,
+            overhead=Overhead(floor_s=floor_s, graph_tokens=graph_tokens),
             groups=1,
         )
     )
@@ -205,3 +205,10 @@ def test_rates_of_random_requests():
     assert found[-1][0] == pytest.approx(400, rel=0.03)
     assert {n for _, n, _ in found} == set(range(5, 11))
     assert found == list(poisson(lengths, 50.0, 20_000, 3))
+
+
+def test_short_steps_with_prompts_are_replayed_as_graphs():
+    # 400 tokens take 40 ms, or 100 ms where every kernel is launched.
+    for most, ttft in ((0, 0.1), (399, 0.1), (400, 0.04)):
+        one = ran([(0.0, 400, 1)], times(floor_s=0.1, graph_tokens=most))
+        assert one.ttft[0] == pytest.approx(ttft)

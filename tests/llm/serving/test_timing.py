@@ -126,3 +126,13 @@ def test_arrays_equal_numbers():
         one = latency(float(batch), 200, decode_s=batch * 1e-3, prompts=prompts, overhead=slow)
         assert many.tpot_s[i] == pytest.approx(one.tpot_s)
         assert many.queue_s[i] == pytest.approx(one.queue_s)
+
+
+def test_short_steps_with_prompts_have_no_floor():
+    slow = Overhead(floor_s=0.02, graph_tokens=512)
+    short, long = (Prompts(each_s=0.001, alone_s=0.001, tokens=n) for n in (500, 501))
+    asked = {"decode_s": 0.005, "overhead": slow}
+    assert latency(12, 101, prompts=short, **asked).tpot_s == pytest.approx(0.005 + 11e-5)
+    assert latency(12, 101, prompts=long, **asked).tpot_s > 0.006
+    # A request more in flight is a token more in each step.
+    assert latency(13, 101, prompts=short, **asked).tpot_s > 0.006

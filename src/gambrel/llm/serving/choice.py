@@ -65,7 +65,7 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     return Choice(
         point=point,
         tpot=_among(tpot, setup, micro, requests.mean_context),
-        ttft=first_token(prompt.expected_time_s, point.ttft_s, setup),
+        ttft=first_token(prompt.expected_time_s, point.ttft_s, setup, requests.new_tokens + micro),
         roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
         bound=None if decoding.bound is None else decoding.bound.value,
         limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
@@ -304,18 +304,26 @@ def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) ->
     )
 
 
-def first_token(prompt: Estimate | None, value: float, setup: Setup) -> Estimate | None:
+def first_token(
+    prompt: Estimate | None, value: float, setup: Setup, tokens: float
+) -> Estimate | None:
     """The TTFT with the range of served runs, whose queues differ; that of the prompt if wider.
 
     The near end has no front end where none was asked: other servers in front of the same engine
     need a few milliseconds. Nor does the host launch every kernel of a prompt there: newer engines
-    replay short ones as a graph (14 ms for 128 tokens of an 8B model on an H100 under vLLM 0.30).
+    replay prompts as graphs (14 ms for 128 tokens of an 8B model on an H100 under vLLM 0.30).
+
+    Args:
+        prompt: Of the prompt's step on the device.
+        value: The TTFT.
+        setup: The layout.
+        tokens: Of the step with the prompt.
     """
     if prompt is None or not prompt.value:
         return None
     scaled = prompt.times(value / prompt.value)
     spare = setup.overhead.frontend_s if setup.engine.frontend_s is None else 0.0
-    spare += max(0.0, setup.overhead.floor_s - prompt.value)
+    spare += max(0.0, float(setup.overhead.floor(tokens)) - prompt.value)
     low, high = max(value - spare, prompt.low) * _TTFT_RANGE[0], value * _TTFT_RANGE[1]
     return msgspec.structs.replace(
         scaled, low=min(scaled.low, low), high=max(scaled.high, high), confidence="low"

@@ -337,8 +337,10 @@ def of_engine(setup: Setup) -> Iterator[str]:
         of_runs = " (fitted to served runs)" if setup.engine.frontend_s is None else ""
         if setup.engine.offline:
             spent = "requests pass no server and answers are not streamed"
+        most = setup.overhead.graph_tokens
+        long = f" and more than {most:,} in all" if most else ""
         yield (
-            f"steps with prompt tokens are launched kernel by kernel and take at least "
+            f"steps with prompt tokens{long} are launched kernel by kernel and take at least "
             f"{format_si(floor, 's', 3)}; {spent}{of_runs}."
         )
     lora = setup.engine.lora

@@ -116,7 +116,7 @@ class Replica:
         self.timeline = ActivityLog()
         self._note = self.timeline.events.extend
         self._times, self._limits, self._following = times, limits, following
-        self._floor = times.tables.floor_s
+        self._floor = times.floor
         self._token, self._each = limits.token_bytes, limits.request_bytes
         self._capacity = limits.cache_bytes
         self._frontend, self._swap = limits.frontend_s, limits.swap_s
@@ -218,8 +218,9 @@ class Replica:
         seconds = prompts = self._prompts(chunks)
         if batch:
             seconds += times.uniform(batch, self._held / batch)
-        if seconds < self._floor:
-            seconds = self._floor
+        least = self._floor(batch + sum(chunk for _, chunk in chunks))
+        if seconds < least:
+            seconds = least
         start, self.now = self.now, self.now + seconds
         late = self.now + (self._limits.stages - 1) * prompts
         if batch:

@@ -136,7 +136,7 @@ def _prefill(setup: Setup, requests: Requests, ttft_s: float) -> _Side:
         return _Side(setup=setup, requests_per_s=0.0, batch=0, latency_s=math.inf)
     prompts, _ = prompt_times(setup, requests)
     each = max(prompts.each_s, 1e-9)
-    alone = max(prompts.alone_s, setup.overhead.floor_s)
+    alone = max(prompts.alone_s, float(setup.overhead.floor(prompts.tokens)))
     each = max(
         each, setup.overhead.floor_s / max(1, setup.engine.step_tokens // requests.new_tokens)
     )

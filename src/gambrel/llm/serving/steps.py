@@ -172,7 +172,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         layers = sum(group.count for group in self.spec.layers)
         floor_s = service.eager_layer_s * layers
         front_s = service.frontend_s if asked is None else asked
-        return Overhead(floor_s=floor_s, frontend_s=0.0 if self.engine.offline else front_s)
+        return Overhead(
+            floor_s=floor_s,
+            graph_tokens=service.graph_tokens,
+            frontend_s=0.0 if self.engine.offline else front_s,
+        )
 
     @property
     def mean_of(self) -> tuple[str, ...]:
@@ -296,6 +300,7 @@ def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
         chunks=-(-new // most),
         groups=groups,
         swap_s=swap_s(setup, requests.cached_tokens),
+        tokens=min(new, most),
     )
     return prompts, stages * float(whole.sol[0])
 

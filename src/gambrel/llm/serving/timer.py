@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gambrel.errors import InputError
 from gambrel.llm.serving.steps import Setup, Times, decode_times, symbolic
+from gambrel.llm.serving.timing import Overhead
 from gambrel.llm.step import prefill
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -48,7 +49,7 @@ class Tables:
         linear_s: Of all but attention; [tokens].
         before: Tokens of a prompt that are there already.
         attention_s: Of a chunk of so many tokens behind them; [tokens, before].
-        floor_s: Least time of a step with prompt tokens.
+        overhead: Least time of a step with prompt tokens.
         groups: Parts of a replica that prefill different prompts.
     """
 
@@ -59,7 +60,7 @@ class Tables:
     linear_s: Floats
     before: Floats
     attention_s: Floats
-    floor_s: float
+    overhead: Overhead
     groups: int
 
 
@@ -145,7 +146,7 @@ class StepTimes:
         Raises:
             InputError: A chunk without a token, or a prompt out of the range of the table.
         """
-        return max(self.tables.floor_s, self.chunks(lengths, cached))
+        return max(self.floor(np.sum(lengths)), self.chunks(lengths, cached))
 
     def chunks(self, lengths: ArrayLike, cached: ArrayLike = 0) -> float:
         """What chunks of prompts add to a step on the device, without the floor."""
@@ -191,7 +192,12 @@ class StepTimes:
         """
         seen = np.asarray(contexts, dtype=float)
         both = self.decode(seen.size, seen) + self.chunks(lengths, cached)
-        return max(self.tables.floor_s, both)
+        return max(self.floor(np.sum(lengths) + seen.size), both)
+
+    def floor(self, tokens: float) -> float:
+        """Least time of a step with so many tokens of a replica, those of prompts among them."""
+        own = self.tables.overhead
+        return own.floor_s if tokens > own.graph_tokens * self.tables.groups else 0.0
 
     def decodes(self, batches: ArrayLike, contexts: ArrayLike) -> Floats:
         """Seconds of many decode steps at once, each with its batch and its mean context."""
@@ -207,7 +213,8 @@ class StepTimes:
         n, seen = np.broadcast_arrays(np.asarray(lengths, float), np.asarray(cached, float))
         self._check("lengths", n.min(), (n + seen).max())
         attention = _surface(t.tokens, t.before, t.attention_s, n, seen) / t.groups
-        return np.maximum(t.floor_s, _lines(t.tokens, t.linear_s, n / t.groups) + attention)
+        floor = t.overhead.floor(n / t.groups)
+        return np.maximum(floor, _lines(t.tokens, t.linear_s, n / t.groups) + attention)
 
     def _check(self, name: str, least: float, most: float) -> None:
         if least < 1 or most > self.longest:
@@ -243,7 +250,7 @@ def tables(setup: Setup, *, longest: int | None = None, most: int | None = None)
         linear_s=np.maximum(whole - attention[:, 0], 0.0),
         before=before,
         attention_s=attention,
-        floor_s=setup.overhead.floor_s,
+        overhead=setup.overhead,
         groups=groups,
     )
 

@@ -72,6 +72,7 @@ class Prompts(msgspec.Struct, frozen=True, kw_only=True):
         chunks: Steps that one takes.
         groups: Parts of the replica that prefill different prompts at once.
         swap_s: Until the cached part of one is back from the host's memory, beside other steps.
+        tokens: New tokens of one chunk.
     """
 
     each_s: float
@@ -79,6 +80,7 @@ class Prompts(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int = 1
     groups: int = 1
     swap_s: float = 0.0
+    tokens: int = 0
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +88,17 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         floor_s: Least time of a step with prompt tokens.
+        graph_tokens: A step of no more tokens is replayed as graphs and has no such least time.
         frontend_s: Of a request, outside of the steps.
     """
 
     floor_s: float = 0.0
+    graph_tokens: int = 0
     frontend_s: float = 0.0
+
+    def floor(self, tokens: Numbers) -> Numbers:
+        """Least time of a step with so many tokens, those of prompts among them."""
+        return np.where(tokens > self.graph_tokens, self.floor_s, 0.0)
 
 
 _NONE: Final = Overhead()
@@ -122,7 +130,8 @@ def latency(
     """
     if arrivals == "burst":
         return _burst(batch, output_tokens, decode_s, prompts, overhead)
-    later, floor, each = max(output_tokens - 1, 0), overhead.floor_s, prompts.each_s
+    later, each = max(output_tokens - 1, 0), prompts.each_s
+    floor = overhead.floor(prompts.tokens + batch / prompts.groups)
     chunk = each * prompts.groups / prompts.chunks
     q = 1 - np.exp(-batch / prompts.groups * prompts.chunks / output_tokens)
     mixed = decode_s + batch * each / output_tokens / q
@@ -162,7 +171,7 @@ def _burst(
     """All requests at once: prompts first, then every step decodes all of them."""
     later, each, groups = max(output_tokens - 1, 0), prompts.each_s, prompts.groups
     wave = maximum(batch / groups - 1, 0) / 2 * each * groups
-    first = maximum(prompts.alone_s, overhead.floor_s)
+    first = maximum(prompts.alone_s, overhead.floor(prompts.tokens * batch / groups))
     ttft_s = overhead.frontend_s + first + prompts.swap_s + wave
     waited = wave if later else 0.0 * wave
     return Latency(
