@@ -13,6 +13,7 @@ from gambrel.runtimes.catalog import (
     takes,
 )
 from gambrel.runtimes.model import (
+    FrontEnd,
     Host,
     HostOps,
     Kernels,
@@ -25,6 +26,7 @@ from gambrel.runtimes.model import (
 )
 
 __all__ = [
+    "FrontEnd",
     "Host",
     "HostOps",
     "Kernels",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -103,6 +103,29 @@ class HostOps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: Source
 
 
+class FrontEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a request takes outside of the steps of an engine: HTTP, tokenizer, queues.
+
+    Attributes:
+        alone_s: Of one with no other in flight.
+        token_s: For each token of its prompt.
+        beside_s: What is added where nearly all requests are others'.
+    """
+
+    alone_s: float = 0.0
+    token_s: float = 0.0
+    beside_s: float = 0.0
+
+    def seconds(self, tokens: Any, others: Any) -> Any:
+        """Of one request, numbers or arrays.
+
+        Args:
+            tokens: Of its prompt.
+            others: Requests in flight beside it.
+        """
+        return self.alone_s + self.token_s * tokens + self.beside_s * (1 - 1 / (1 + others))
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a serving engine adds to the kernels of its steps.
 
@@ -112,7 +135,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         graph_tokens: Such a step with no more tokens is replayed in pieces, all but attention.
         step_s: Host time of a step that the device waits for.
         request_s: The same for each request in the step: sampling, stop checks, answers handed on.
-        frontend_s: Time of a request outside of the steps: HTTP, tokenizer, queues.
+        frontend: Time of a request outside of the steps.
         reserves_answers: Whether a request is admitted only where the cache has room for its whole
             answer, so that none gives its place up.
         reduce_share: What the engine's own all-reduce of short messages attains of the rate of the
@@ -126,7 +149,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     graph_tokens: int = 0
     step_s: float
     request_s: float
-    frontend_s: float
+    frontend: FrontEnd
     reserves_answers: bool = False
     reduce_share: float | None = None
     wide_latent_cache: tuple[str, ...] = ()

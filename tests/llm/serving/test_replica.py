@@ -16,6 +16,7 @@ from gambrel.llm.serving.replica import Limits, Replica
 from gambrel.llm.serving.simulate import closed_loop, outcome, simulate
 from gambrel.llm.serving.timer import StepTimes, Tables
 from gambrel.llm.serving.timing import Overhead, Prompts, latency
+from gambrel.runtimes import FrontEnd
 
 
 def times(decode_s=0.01, token_s=1e-4, floor_s=0.0, graph_tokens=0):
@@ -52,7 +53,7 @@ def ran(requests, engine=None, **more):
 
 def test_one_request_by_hand():
     # 1,000 tokens take 0.1 s, and 49 further tokens 10 ms each; the front end 20 ms.
-    one = ran([(5.0, 1000, 50)], frontend_s=0.02)
+    one = ran([(5.0, 1000, 50)], frontend=FrontEnd(alone_s=0.02))
     assert one.ttft[0] == pytest.approx(0.12)
     assert one.tpot[0] == pytest.approx(0.01)
     assert one.total[0] == pytest.approx(0.12 + 0.49)
@@ -60,14 +61,14 @@ def test_one_request_by_hand():
 
 def test_times_in_the_front_end_differ_around_their_mean():
     # 400 requests, each done before the next: what is not the prompt's 10 ms is the front end.
-    one = Replica(times(), limits(frontend_s=0.05), seed=3)
+    one = Replica(times(), limits(frontend=FrontEnd(alone_s=0.05)), seed=3)
     for i in range(400):
         one.offer((10.0 * i, 100, 1))
     one.run()
     before = np.array(one.ttft) - 0.01
     assert before.mean() == pytest.approx(0.05, rel=0.15)
     assert before.std() == pytest.approx(0.05, rel=0.2)
-    again = ran([(10.0 * i, 100, 1) for i in range(3)], frontend_s=0.05)
+    again = ran([(10.0 * i, 100, 1) for i in range(3)], frontend=FrontEnd(alone_s=0.05))
     assert list(again.ttft) == pytest.approx([0.06] * 3)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gambrel.llm.serving.timing import Overhead, Prompts, latency
+from gambrel.runtimes import FrontEnd
 
 
 def simulate(batch, output, decode_s, prompt_s, ends=60):
@@ -71,7 +72,7 @@ def test_steps_with_prompts_take_the_floor():
     # 101 requests with 101 tokens: a share 1 - exp(-1) = 0.63212 of the steps holds a prompt; a
     # step of 10 ms and 1 ms of prompts takes 10 + 1 / 0.63212 = 11.582 ms, and 20 ms by the floor.
     prompts = Prompts(each_s=0.001, alone_s=0.001)
-    slow = Overhead(floor_s=0.02, frontend_s=0.1)
+    slow = Overhead(floor_s=0.02, frontend=FrontEnd(alone_s=0.1))
     seen = latency(101, 101, decode_s=0.01, prompts=prompts, overhead=slow)
     waits = 0.63212 * (20 - 11.582)
     assert seen.tpot_s * 1e3 == pytest.approx(10 + 1 + waits, rel=1e-4)
@@ -82,7 +83,10 @@ def test_steps_with_prompts_take_the_floor():
 
 def test_a_burst_prefills_first():
     # 11 requests, prompts of 50 ms: half of the ten others come before one's own, half after it.
-    prompts, slow = Prompts(each_s=0.05, alone_s=0.05), Overhead(floor_s=0.02, frontend_s=0.1)
+    prompts, slow = (
+        Prompts(each_s=0.05, alone_s=0.05),
+        Overhead(floor_s=0.02, frontend=FrontEnd(alone_s=0.1)),
+    )
     seen = latency(11, 101, decode_s=0.01, prompts=prompts, overhead=slow, arrivals="burst")
     assert seen.ttft_s == pytest.approx(0.1 + 0.05 + 5 * 0.05)
     assert seen.tpot_s == pytest.approx(0.01 + 5 * 0.05 / 100)
@@ -136,3 +140,14 @@ def test_short_steps_with_prompts_have_no_floor():
     assert latency(12, 101, prompts=long, **asked).tpot_s > 0.006
     # A request more in flight is a token more in each step.
     assert latency(13, 101, prompts=short, **asked).tpot_s > 0.006
+
+
+def test_a_request_alone_meets_no_step_and_no_other_request():
+    front = FrontEnd(alone_s=0.008, token_s=1e-5, beside_s=0.03)
+    prompts, one = Prompts(each_s=0.05, alone_s=0.05, length=1000), Overhead(frontend=front)
+    alone = latency(1, 101, decode_s=0.01, prompts=prompts, overhead=one)
+    assert alone.ttft_s == pytest.approx(0.008 + 0.01 + 0.05)
+    # Beside another: half of the front end's 30 ms, its decode step, and what runs when it comes.
+    two = latency(2, 101, decode_s=0.01, prompts=prompts, overhead=one)
+    assert two.ttft_s - alone.ttft_s > 0.015 + 0.01 + 0.005
+    assert front.seconds(1000, float("inf")) == pytest.approx(0.048)

@@ -49,6 +49,8 @@ _HOST_MATTERS = 0.1
 #: Measured over expected TTFT of served runs, the ends of nine in ten; with the quantiles of the
 #: other models 87 % of a model's runs lie inside (`benchmarks/served.py`).
 _TTFT_RANGE = (0.68, 3.84)
+#: The same of requests alone, which wait for nothing (`benchmarks/front_ends.py`).
+_TTFT_ALONE = (0.68, 1.6)
 
 
 def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name: str) -> Choice:
@@ -65,7 +67,9 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
     return Choice(
         point=point,
         tpot=_among(tpot, setup, micro, requests.mean_context),
-        ttft=first_token(prompt.expected_time_s, point.ttft_s, setup, requests.new_tokens + micro),
+        ttft=first_token(
+            prompt.expected_time_s, point.ttft_s, setup, requests.new_tokens, point.batch - 1
+        ),
         roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
         bound=None if decoding.bound is None else decoding.bound.value,
         limited_by=None if decoding.limited_by is None else decoding.limited_by.value,
@@ -305,7 +309,7 @@ def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) ->
 
 
 def first_token(
-    prompt: Estimate | None, value: float, setup: Setup, tokens: float
+    prompt: Estimate | None, value: float, setup: Setup, tokens: float, others: float
 ) -> Estimate | None:
     """The TTFT with the range of served runs, whose queues differ; that of the prompt if wider.
 
@@ -317,14 +321,18 @@ def first_token(
         prompt: Of the prompt's step on the device.
         value: The TTFT.
         setup: The layout.
-        tokens: Of the step with the prompt.
+        tokens: Of the prompt.
+        others: Requests in flight beside it.
     """
     if prompt is None or not prompt.value:
         return None
     scaled = prompt.times(value / prompt.value)
-    spare = setup.overhead.frontend_s if setup.engine.frontend_s is None else 0.0
-    spare += max(0.0, float(setup.overhead.floor(tokens)) - prompt.value)
-    low, high = max(value - spare, prompt.low) * _TTFT_RANGE[0], value * _TTFT_RANGE[1]
+    added, asked = setup.overhead, setup.engine.frontend_s is not None
+    spare = 0.0 if asked else added.frontend.seconds(tokens, others)
+    floor = float(added.floor(tokens + others / setup.sharding.attention_data))
+    spare += max(0.0, floor - prompt.value)
+    least, most = _TTFT_RANGE if others else _TTFT_ALONE
+    low, high = max(value - spare, prompt.low) * least, value * most
     return msgspec.structs.replace(
         scaled, low=min(scaled.low, low), high=max(scaled.high, high), confidence="low"
     )

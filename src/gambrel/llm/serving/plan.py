@@ -332,9 +332,14 @@ def of_engine(setup: Setup) -> Iterator[str]:
         more = f" and {format_si(each, 's', 3)} for each request in it" if each else ""
         yield f"a step waits {format_si(setup.host_s, 's', 3)} for the host{more}."
     if setup.service is not None:
-        floor, front = setup.overhead.floor_s, setup.overhead.frontend_s
-        spent = f"a request spends {format_si(front, 's', 3)} in the front end"
-        of_runs = " (fitted to served runs)" if setup.engine.frontend_s is None else ""
+        floor, front = setup.overhead.floor_s, setup.overhead.frontend
+        spent = f"a request spends {format_si(front.alone_s, 's', 3)} in the front end"
+        of_runs = ""
+        if setup.engine.frontend_s is None:
+            of_runs = (
+                f", {format_si(front.token_s, 's', 3)} more for each token of its prompt and up to "
+                f"{format_si(front.beside_s, 's', 3)} beside others (fitted to served runs)"
+            )
         if setup.engine.offline:
             spent = "requests pass no server and answers are not streamed"
         most = setup.overhead.graph_tokens

@@ -29,6 +29,7 @@ import msgspec
 from gambrel.errors import InputError
 from gambrel.llm.serving.activity import BLOCK, ActivityLog
 from gambrel.llm.serving.timer import StepTimes
+from gambrel.runtimes import FrontEnd
 from gambrel.units import format_capacity
 
 #: Seconds at which it comes, tokens of the prompt, tokens of the answer.
@@ -46,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         most: Requests in flight.
         step_tokens: Tokens of a step.
         reserves: Whether a request is admitted only with room for its whole answer.
-        frontend_s: Of a request, outside of the steps; a mean.
+        frontend: Of a request, outside of the steps; a mean.
         cached_share: Part of every prompt that a prefix cache holds: not computed again.
         stages: Pipeline stages that a prompt passes.
         swap_s: Of a cached token, until it is back from the host's memory; 0 where it stays.
@@ -58,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     most: int
     step_tokens: int
     reserves: bool = False
-    frontend_s: float = 0.0
+    frontend: FrontEnd = FrontEnd()
     cached_share: float = 0.0
     stages: int = 1
     swap_s: float = 0.0
@@ -67,12 +68,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class _Job:
     """A request inside the engine."""
 
-    __slots__ = ("came", "done", "end", "first", "left", "output", "prompt", "start", "tokens")
+    __slots__ = (
+        *("came", "done", "end", "entered", "first", "left", "output", "prompt", "start", "tokens"),
+    )
 
     start: int  # decode steps that the engine had run when it joined; not set before
 
     def __init__(self, came: float, tokens: int, output: int) -> None:
         self.came = came
+        self.entered = False  # the front end
         self.first = -1.0  # seconds of the first token
         self.tokens = self.prompt = tokens  # to be computed, with the answer after a preemption
         self.output = self.left = output  # tokens of the answer
@@ -119,9 +123,11 @@ class Replica:
         self._floor = times.floor
         self._token, self._each = limits.token_bytes, limits.request_bytes
         self._capacity = limits.cache_bytes
-        self._frontend, self._swap = limits.frontend_s, limits.swap_s
-        self._random = Random(seed) if seed is not None and limits.frontend_s else None
-        self._coming: list[tuple[float, int, _Job]] = []  # heap: end of the front end, number, job
+        self._frontend, self._swap = limits.frontend, limits.swap_s
+        self._random = Random(seed) if seed is not None and limits.frontend != FrontEnd() else None
+        # Heap: when it comes, then when the front end is done with it; number, job.
+        self._coming: list[tuple[float, int, _Job]] = []
+        self._entered = 0  # in the front end
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []  # as they joined; may hold some that ended
         self._ends: list[tuple[int, int, _Job]] = []  # heap: decode step, number, job
@@ -141,13 +147,26 @@ class Replica:
                 f"{format_capacity(self._used(tokens + output, 1))} of cache, and a replica has "
                 f"{format_capacity(self._limits.cache_bytes)}."
             )
-        before = self._frontend
+        self._offered += 1
+        heapq.heappush(self._coming, (came, self._offered, _Job(came, tokens, output)))
+
+    def _arrive(self) -> None:
+        """The first of those that come enters the front end, or leaves it and waits for a step."""
+        came, number, job = self._coming[0]
+        if job.entered:
+            heapq.heappop(self._coming)
+            self._entered -= 1
+            self._waiting.append(job)
+            return
+        job.entered = True
+        others = self._entered + len(self._waiting) + self._batch
+        before = self._frontend.seconds(job.tokens, others)
         if self._random is not None:
             before = self._random.expovariate(1 / before)
         if self._swap:  # the cached part comes back first
-            before += int(tokens * self._limits.cached_share) * self._swap
-        self._offered += 1
-        heapq.heappush(self._coming, (came + before, self._offered, _Job(came, tokens, output)))
+            before += int(job.tokens * self._limits.cached_share) * self._swap
+        self._entered += 1
+        heapq.heapreplace(self._coming, (came + before, number, job))
 
     def run(self, until: float = _NEVER) -> None:
         """Runs all steps that begin before a time."""
@@ -155,7 +174,7 @@ class Replica:
         token, each, capacity = self._token, self._each, self._capacity
         while self.now < until:
             while coming and coming[0][0] <= self.now:
-                waiting.append(heapq.heappop(coming)[2])
+                self._arrive()
             batch = self._batch
             if batch > 1 and (self._held + batch) * token + batch * each > capacity:
                 self._make_room()

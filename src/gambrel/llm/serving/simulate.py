@@ -57,7 +57,7 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
         most=min(most or engine.step_tokens - 1, engine.step_tokens - 1),
         step_tokens=engine.step_tokens,
         reserves=setup.service is not None and setup.service.reserves_answers,
-        frontend_s=setup.overhead.frontend_s,
+        frontend=setup.overhead.frontend,
         cached_share=cached_share,
         stages=setup.stages,
         swap_s=swap_s(setup, _LONG) / _LONG,

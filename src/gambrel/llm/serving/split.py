@@ -141,7 +141,8 @@ def _prefill(setup: Setup, requests: Requests, ttft_s: float) -> _Side:
         each, setup.overhead.floor_s / max(1, setup.engine.step_tokens // requests.new_tokens)
     )
     crossing = transfer_s(setup, requests)
-    base = setup.overhead.frontend_s + prompts.swap_s + alone + crossing
+    front = float(setup.overhead.frontend.seconds(requests.input_tokens, math.inf))
+    base = front + prompts.swap_s + alone + crossing
     left = ttft_s - base
     # Wait w at share b of the rate 1 / s: w = b s / (2 (1 - b)), so that b = 2 w / (s + 2 w).
     busy = 2 * left / (each + 2 * left) if left > 0 else 0.0

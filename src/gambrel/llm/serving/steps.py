@@ -36,7 +36,7 @@ from gambrel.llm.spec import LayerGroup, ModelSpec
 from gambrel.llm.step import ForwardPass, decode, prefill, verify
 from gambrel.llm.topology import Topology
 from gambrel.ops import Conventions
-from gambrel.runtimes import Service, runtime
+from gambrel.runtimes import FrontEnd, Service, runtime
 from gambrel.units import format_capacity
 from gambrel.workload import Dim, Symbol, Workload
 
@@ -168,14 +168,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         """Floor of steps with prompt tokens, and the front end."""
         service, asked = self.service, self.engine.frontend_s
         if service is None:
-            return Overhead(frontend_s=asked or 0.0)
+            return Overhead(frontend=FrontEnd(alone_s=asked or 0.0))
         layers = sum(group.count for group in self.spec.layers)
         floor_s = service.eager_layer_s * layers
-        front_s = service.frontend_s if asked is None else asked
+        front = service.frontend if asked is None else FrontEnd(alone_s=asked)
         return Overhead(
             floor_s=floor_s,
             graph_tokens=service.graph_tokens,
-            frontend_s=0.0 if self.engine.offline else front_s,
+            frontend=FrontEnd() if self.engine.offline else front,
         )
 
     @property
@@ -301,6 +301,7 @@ def prompt_times(setup: Setup, requests: Requests) -> tuple[Prompts, float]:
         groups=groups,
         swap_s=swap_s(setup, requests.cached_tokens),
         tokens=min(new, most),
+        length=requests.input_tokens,
     )
     return prompts, stages * float(whole.sol[0])
 

@@ -146,7 +146,7 @@ class StepTimes:
         Raises:
             InputError: A chunk without a token, or a prompt out of the range of the table.
         """
-        return max(self.floor(np.sum(lengths)), self.chunks(lengths, cached))
+        return max(self.floor(_sum(lengths)), self.chunks(lengths, cached))
 
     def chunks(self, lengths: ArrayLike, cached: ArrayLike = 0) -> float:
         """What chunks of prompts add to a step on the device, without the floor."""
@@ -192,7 +192,7 @@ class StepTimes:
         """
         seen = np.asarray(contexts, dtype=float)
         both = self.decode(seen.size, seen) + self.chunks(lengths, cached)
-        return max(self.floor(np.sum(lengths) + seen.size), both)
+        return max(self.floor(_sum(lengths) + seen.size), both)
 
     def floor(self, tokens: float) -> float:
         """Least time of a step with so many tokens of a replica, those of prompts among them."""
@@ -222,6 +222,10 @@ class StepTimes:
             raise InputError(
                 f"{name}: {wrong:g} tokens; the table holds requests of 1 to {self.longest:,.0f}."
             )
+
+
+def _sum(lengths: ArrayLike) -> float:
+    return lengths if isinstance(lengths, (int, float)) else float(np.sum(lengths))
 
 
 def tables(setup: Setup, *, longest: int | None = None, most: int | None = None) -> Tables:

@@ -17,7 +17,8 @@ decode steps as graphs; in a step with prompt tokens the host launches every ker
 takes ``floor`` at least. ``E = q max(0, floor - its time on the device)``.
 
 A prompt waits for the step that runs when it comes (half of the mean square over the mean of a
-step), takes its own steps, and passes the engine's front end once. In a closed loop the first B
+step), takes its own steps beside the decodes of others, and passes the engine's front end once; a
+request alone meets no step and no decode. In a closed loop the first B
 requests come together; published means are over several requests for each slot, so that a share
 of the wait of that first wave is in them.
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from gambrel.ops.base import minimum
 from gambrel.roofline import maximum
+from gambrel.runtimes import FrontEnd
 
 Numbers: TypeAlias = Any
 
@@ -73,6 +75,7 @@ class Prompts(msgspec.Struct, frozen=True, kw_only=True):
         groups: Parts of the replica that prefill different prompts at once.
         swap_s: Until the cached part of one is back from the host's memory, beside other steps.
         tokens: New tokens of one chunk.
+        length: Tokens of one, cached ones included.
     """
 
     each_s: float
@@ -81,6 +84,7 @@ class Prompts(msgspec.Struct, frozen=True, kw_only=True):
     groups: int = 1
     swap_s: float = 0.0
     tokens: int = 0
+    length: int = 0
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,12 +93,12 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         floor_s: Least time of a step with prompt tokens.
         graph_tokens: A step of no more tokens is replayed as graphs and has no such least time.
-        frontend_s: Of a request, outside of the steps.
+        frontend: Of a request, outside of the steps.
     """
 
     floor_s: float = 0.0
     graph_tokens: int = 0
-    frontend_s: float = 0.0
+    frontend: FrontEnd = FrontEnd()
 
     def floor(self, tokens: Numbers) -> Numbers:
         """Least time of a step with so many tokens, those of prompts among them."""
@@ -131,28 +135,32 @@ def latency(
     if arrivals == "burst":
         return _burst(batch, output_tokens, decode_s, prompts, overhead)
     later, each = max(output_tokens - 1, 0), prompts.each_s
+    # Those in flight when a request comes: the others, or at random as many as on average.
+    others = batch if arrivals == "poisson" else maximum(batch - 1, 0)
+    stepping = -np.expm1(-others) if arrivals == "poisson" else minimum(others, 1)
+    front = overhead.frontend.seconds(prompts.length, others)
     floor = overhead.floor(prompts.tokens + batch / prompts.groups)
     chunk = each * prompts.groups / prompts.chunks
     q = 1 - np.exp(-batch / prompts.groups * prompts.chunks / output_tokens)
     mixed = decode_s + batch * each / output_tokens / q
     waited = later * q * maximum(floor - mixed, 0.0) + maximum(batch - 1, 0) * each
     decoding = later * decode_s + (waited if later else 0.0)
-    life = overhead.frontend_s + prompts.swap_s + each + decoding
-    first = maximum(prompts.alone_s + prompts.chunks * decode_s, floor)
+    life = front + prompts.swap_s + each + decoding
+    first = maximum(prompts.alone_s + prompts.chunks * decode_s * stepping, floor)
     longer = maximum(decode_s + chunk, floor)
     # The mean of a step over random moments counts long steps by their length.
     mean, square = ((1 - q) * decode_s**k + q * longer**k for k in (1, 2))
     requests_per_s = batch / life
     wave = maximum(batch / prompts.groups - 1, 0) / 2 * each * prompts.groups
     if arrivals in ("closed", "offline"):
-        others = FIRST_WAVE * wave
+        queued = FIRST_WAVE * wave
     else:
         # One server with a constant service time and random arrivals (Pollaczek-Khinchine): half
         # the busy share over the idle one, in service times.
         busy = minimum(requests_per_s * each, 0.999)
-        others = busy * each / (2 * (1 - busy))
-    started = overhead.frontend_s + first + prompts.swap_s
-    ttft_s = started + square / (2 * mean) + others
+        queued = busy * each / (2 * (1 - busy))
+    started = front + first + prompts.swap_s
+    ttft_s = started + stepping * square / (2 * mean) + queued
     return Latency(
         decode_s=decode_s,
         interference_s=waited / later if later else 0.0 * decode_s,
@@ -172,7 +180,8 @@ def _burst(
     later, each, groups = max(output_tokens - 1, 0), prompts.each_s, prompts.groups
     wave = maximum(batch / groups - 1, 0) / 2 * each * groups
     first = maximum(prompts.alone_s, overhead.floor(prompts.tokens * batch / groups))
-    ttft_s = overhead.frontend_s + first + prompts.swap_s + wave
+    front = overhead.frontend.seconds(prompts.length, maximum(batch - 1, 0))
+    ttft_s = front + first + prompts.swap_s + wave
     waited = wave if later else 0.0 * wave
     return Latency(
         decode_s=decode_s,

@@ -66,13 +66,15 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
     service = found.service
     if service is not None:
         layer, step = seconds(service.eager_layer_s), seconds(service.step_s)
-        front = seconds(service.frontend_s)
+        front = service.frontend
         admits = "; a request waits until its whole answer has room in the cache"
         long = f" and more than {service.graph_tokens:,} in all" if service.graph_tokens else ""
         yield (
             "Engine",
             f"steps with prompt tokens{long} at least {layer} per layer; host time {step} per step "
-            f"and {seconds(service.request_s)} per request in it; {front} front end per request"
+            f"and {seconds(service.request_s)} per request in it; front end per request "
+            f"{seconds(front.alone_s)}, {seconds(front.token_s)} per token of its prompt and up to "
+            f"{seconds(front.beside_s)} beside others"
             f"{admits if service.reserves_answers else ''} ({service.source.title})",
         )
     for default in found.default_for:
