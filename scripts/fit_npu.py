@@ -55,10 +55,12 @@ RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 CARRIED = ("litert", "onnxruntime")
 #: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
 SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1}
-#: Elements of inputs handed over per second, where a fit tells them apart.
-HANDED = {"openvino-npu": 2e8}
+#: Elements of inputs handed over per second, in fp32, where a fit tells them apart.
+HANDED = {"openvino-npu": 2e8, "onnxruntime": 8e8}
 #: What a call costs whatever the chip computes.
 STARTING = ("start", "handed")
+#: Where each number format has a start of its own, few rows tell it from what inputs add.
+_STARTS = tuple(f"start:{name}" for name in RATIOS)
 #: From this factor on a reader is told that softmaxes are slow.
 SLOW = 10
 #: Weight of a factor of e from the start.
@@ -167,13 +169,14 @@ class Task:
             start_s={f: near.start_s.get(f, near.start_s[known]) for f in start.start_s},
             macs_per_s={f: near.macs_per_s.get(f, r * faster) for f, r in start.macs_per_s.items()},
             softmax_per_s=near.softmax_rate,
+            handed_per_s=start.handed_per_s,
         )
 
     def _pulls(self, scales: Sequence[Scale]) -> list[float]:
         """How much the start counts: of what does not depend on the runtime it tells more."""
         if self.few:
             return [pull_of(len(self.runs.models))] * len(scales)
-        held = () if self._base is None else (*RATIOS, "activation", "ahead")
+        held = () if self._base is None else (*RATIOS, "activation", "ahead", *_STARTS)
         return [HELD if scale[0] in held else PULL for scale in scales]
 
     def ratios(self) -> list[float]:
@@ -296,10 +299,10 @@ def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
     if not any(start.start_s.values()):
         return (*vector, ("activation", "ahead"), *formats)
     starts: tuple[Scale, ...] = (("start",),)
-    if start.handed_per_s is not None:
-        starts = (("start",), ("handed",))
     if start.runtime == "onnxruntime":
         starts = tuple((f"start:{f}",) for f in start.start_s)
+    if start.handed_per_s is not None:
+        starts = (*starts, ("handed",))
     return (*starts, *vector, ("activation",), ("ahead",), *formats)
 
 

@@ -16,11 +16,12 @@ import msgspec
 
 from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
-from gambrel.analysis.estimate.tiled_work import TiledTable
+from gambrel.analysis.estimate.tiled_work import MOVE, NORM, TiledTable, TiledWork
 from gambrel.analysis.plan import plan_of
 from gambrel.analysis.workbench import Workbench
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
+from gambrel.dtypes import width_bytes
 from gambrel.ops import Conventions
 from gambrel.runtimes import runtime
 
@@ -94,8 +95,13 @@ QUALCOMM = {
 }
 #: Name of constants → runtime, where they differ.
 RUNTIMES = {"onnxruntime": "onnxruntime-qnn", "coreml": "coreml-ane"}
+#: Names of constants for Qualcomm's chips.
+HEXAGON = ("qnn", "litert", "onnxruntime")
 _RUNTIMES = {"qnn_dlc": "qnn", "tflite": "litert", "onnx": "onnxruntime"}
 _FORMATS = {"float": "fp16", "w8a8": "int8", "w8a16": "int16"}
+
+#: Of an image of 640 x 640, by YOLOs without anchors; classes of COCO.
+YOLO_BOXES, YOLO_CLASSES = 8400, 80
 
 #: Rockchip's model → zoo's.
 RKNN = {
@@ -210,6 +216,11 @@ COREML_UNSEEN = COREML_TIMES.with_name("mobilenet_v4.csv")
 INTEL_TIMES = Path(__file__).parents[1] / "benchmarks/data/openvino/npu.csv"
 #: Of the same, with an old release or a chip that slept: nothing is fitted to them.
 INTEL_UNSEEN = INTEL_TIMES.with_name("npu_unseen.csv")
+#: Detectors on Qualcomm's chips, which the folder has not; see the README beside them.
+QUALCOMM_TIMES = Path(__file__).parents[1] / "benchmarks/data/qualcomm/detectors.csv"
+#: The same of other releases, formats and runtimes, and of 2024: nothing is fitted to them.
+QUALCOMM_UNSEEN = QUALCOMM_TIMES.with_name("detectors_unseen.csv")
+QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
@@ -251,7 +262,9 @@ def rows(folder: Path) -> tuple[Row, ...]:
     truth = folder / "truth"
     phones = (*timed("coreml", COREML_TIMES), *_tensor())
     notebooks = timed("openvino-npu", INTEL_TIMES)
-    return (*_aihub(truth), *_rknn(truth), *_axera(truth), *_coral(), *phones, *notebooks)
+    detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
+    tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
+    return (*tables, *_coral(), *phones, *notebooks)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -297,7 +310,27 @@ def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | N
     plan = plan_of(tiled, device, off_chip_only=name == "edgetpu", on_chip_bytes=0)
     plan = msgspec.structs.replace(plan, tiling=own.tiling)
     found = bench(model, sizes).table(precision, plan).tiled
-    return found if len(found.formats) == 1 else None
+    if len(found.formats) != 1:
+        return None
+    return _classified(found) if name in HEXAGON and model.startswith("yolo") else found
+
+
+def _classified(found: TiledTable) -> TiledTable:
+    """With the best class of each box, which AI Hub's exports of detectors look for.
+
+    The scores are turned so that those of a box are a row, then reduced to their maximum and to
+    where it is.
+    """
+    scores = YOLO_BOXES * YOLO_CLASSES * width_bytes(found.formats[0]) / 2
+    work = TiledWork(
+        macs=0.0, dtype="", vector=(MOVE + 2 * NORM) * scores, moved_bytes=0.0, ahead_bytes=0.0
+    )
+    return msgspec.structs.replace(
+        found,
+        works=(*found.works, work),
+        groups=(*found.groups, (len(found.works),)),
+        counts=(*found.counts, 1),
+    )
 
 
 @cache
@@ -375,8 +408,13 @@ def _coral() -> Iterator[Row]:
 
 
 def timed(name: str, path: Path) -> Iterator[Row]:
-    """Times under a runtime, of one of the files that have a line for each."""
+    """Times under a runtime, of one of the files that have a line for each.
+
+    A file without a column for it is of that runtime.
+    """
     for r in _read(path):
+        if r.get("runtime", name) != name:
+            continue
         yield Row(
             runtime=name,
             device=r["device"],

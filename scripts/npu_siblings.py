@@ -44,6 +44,9 @@ def borrowed(fitted: Sequence[TiledConstants]) -> tuple[TiledConstants, ...]:
                 vector_per_s=between(before.vector_per_s, after.vector_per_s),
                 softmax_per_s=before.softmax_per_s
                 and between(before.softmax_rate, after.softmax_rate),
+                handed_per_s=before.handed_per_s
+                and after.handed_per_s
+                and between(before.handed_per_s, after.handed_per_s),
                 activation_byte_per_s=between(
                     before.activation_byte_per_s, after.activation_byte_per_s
                 ),

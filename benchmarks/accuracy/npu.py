@@ -6,7 +6,7 @@ Rows of Qualcomm (AI Hub), Rockchip, AXERA and Hailo; see scripts/npu_rows.py fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,7 +30,11 @@ from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
 from npu_rows import (
     COREML_UNSEEN,
+    HEXAGON,
     INTEL_UNSEEN,
+    QUALCOMM,
+    QUALCOMM_2024,
+    QUALCOMM_UNSEEN,
     RUNTIMES,
     Row,
     bench,
@@ -49,8 +53,15 @@ ANCHORS = {
         "convnext-tiny",
     ),
 }
+_DETECTORS = {
+    QUALCOMM_UNSEEN: "detectors of other releases and formats",
+    QUALCOMM_2024: "a release of 2024",
+}
+#: A chip whose constants lie between those of its neighbours.
+BETWEEN = "snapdragon-8-elite"
 #: What is scored but not fitted, and what it is.
 UNSEEN = {
+    **{(name, device): _DETECTORS for name in HEXAGON for device in QUALCOMM.values()},
     ("coreml", "apple-a15"): {COREML_UNSEEN: "iPhone 13 in the paper of MobileNetV4"},
     ("openvino-npu", "intel-npu-meteor-lake"): {INTEL_UNSEEN: "a release of 2024"},
     ("openvino-npu", "intel-npu-lunar-lake"): {INTEL_UNSEEN: "calls after a pause"},
@@ -64,8 +75,10 @@ def score(folder: Path) -> Iterable[Score]:
     fitted = dict(zip(tasks, fit_npu.fit_all(tasks), strict=True))
     for task, constants in fitted.items():
         yield _own(constants, task)
-        for path, family in UNSEEN.get((task.runtime, constants.device), {}).items():
-            yield _unseen(constants, path, family)
+        yield from _others(constants, UNSEEN.get((task.runtime, constants.device), {}))
+    for c in packaged().tiled:
+        if c.device == BETWEEN:
+            yield from _others(c, _DETECTORS)
     yield _boards()
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
@@ -84,16 +97,19 @@ def _own(c: TiledConstants, task: fit_npu.Task) -> Score:
     )
 
 
-def _unseen(c: TiledConstants, path: Path, family: str) -> Score:
+def _others(c: TiledConstants, families: Mapping[Path, str]) -> Iterable[Score]:
     """Figures that nothing was fitted to, of networks that others timed too."""
-    used = [r for r in timed(c.runtime, path) if r.device == c.device]
-    expected = MeasuredRuns([r.measured for r in used]).predicted(c)
-    return Score(
-        what=f"{c.runtime} {c.device}, elsewhere",
-        runs=[_run(r, float(t), c) for r, t in zip(used, expected, strict=True)],
-        held_out="no row fitted",
-        family=f"whole models by {c.runtime}, {family}",
-    )
+    for path, family in families.items():
+        used = [r for r in timed(c.runtime, path) if r.device == c.device]
+        if not used:
+            continue
+        expected = MeasuredRuns([r.measured for r in used]).predicted(c)
+        yield Score(
+            what=f"{c.runtime} {c.device}, elsewhere",
+            runs=[_run(r, float(t), c) for r, t in zip(used, expected, strict=True)],
+            held_out="no row fitted",
+            family=f"whole models by {c.runtime}, {family}",
+        )
 
 
 def _boards() -> Score:

@@ -20,11 +20,12 @@ from gambrel.analysis.estimate.tiled_fit import (
 )
 from gambrel.analysis.estimate.tiled_work import TiledTable, TiledWork, tiled_work
 from gambrel.analysis.measures import Limiter
+from gambrel.analysis.plan import plan_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
-from gambrel.ops import OpView, TensorView, cost
+from gambrel.ops import Conventions, OpView, TensorView, cost
 from gambrel.runtimes import UnitTiling, runtime
 
 CHIP = TiledConstants(
@@ -327,6 +328,40 @@ def test_slices_with_a_step_along_rows_are_taken_apart_under_onnx_runtime(offset
     found = tiled_work(joined(*offsets), ort).vector
     assert found == pytest.approx(ort.interleaved * taken)
     assert tiled_work(joined(*offsets), HEXAGON).vector == 0
+
+
+def test_a_large_image_is_handed_over_under_onnx_runtime():
+    """Fewer bytes where the graph is quantized; an image of 224 x 224 does not show."""
+    chip = load_device("snapdragon-8-gen-3")
+    plan = plan_of(runtime("onnxruntime-qnn"), chip, off_chip_only=False, on_chip_bytes=0)
+
+    def handed(model, dtype):
+        one = load(model)
+        bench = Workbench(one, one.resolve_symbols({}), Conventions())
+        return float(bench.table(dtype, plan).tiled.handed)
+
+    image, free = 3 * 640 * 640, 3 * 224 * 224
+    assert handed("yolov8n", "fp16") == image - free
+    assert handed("yolov8n", "int16") == image / 2 - free
+    assert handed("yolov8n", "int8") == image / 4 - free
+    assert handed("resnet18", "fp16") == 0
+
+
+#: Milliseconds under ONNX Runtime on model cards; benchmarks/data/qualcomm/detectors_unseen.csv.
+PUBLISHED = {
+    ("yolov10n", "snapdragon-8-gen-3"): 3.834,
+    ("yolov8n-seg", "snapdragon-8-elite-gen-5"): 2.955,
+    ("yolo11n", "snapdragon-x-elite"): 6.785,
+    ("yolo11n", "snapdragon-8-elite"): 4.331,
+}
+
+
+@pytest.mark.parametrize(("model", "device"), PUBLISHED)
+def test_detectors_of_other_releases_lie_in_the_range(model, device):
+    found = answer(model, device, "fp16", runtime="onnxruntime-qnn").expected.total
+    ms = PUBLISHED[model, device] / 1e3
+    assert found.low < ms < found.high
+    assert found.value == pytest.approx(ms, rel=0.35)
 
 
 def test_arrays_and_numbers_agree():

@@ -51,6 +51,8 @@ _FEW: Final = 16
 _AHEAD: Final = frozenset({"input", "kv_cache", "state"})
 _PRODUCTS: Final = frozenset({"convolution", "matmul", "attention"})
 _QUANTIZED: Final = frozenset({"int8", "int16"})
+#: Inputs of graphs that are not quantized.
+_FULL: Final = "fp32"
 _CONSTANT: Final = frozenset({"weight", "buffer", "constant"})
 
 
@@ -85,7 +87,8 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         formats: Number formats of multiply-adds, the one of most first.
         ahead_bytes: Of the whole run.
         late_bytes: What of them has no room on chip ahead of its group.
-        handed: Elements of the model's inputs, which the host hands over at each run.
+        handed: Elements of the model's inputs, which the host hands over at each run, in fp32 and
+            as far as it shows.
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
     """
 
@@ -119,6 +122,7 @@ def tiled_table(table: CostTable) -> TiledTable:
     for work, item in zip(works, table.items, strict=True):
         if not is_zero(work.macs):
             macs[work.dtype] = macs.get(work.dtype, 0.0) + work.macs * item.count
+    formats = largest_first(macs)
     groups = groups_of(table)
     counts = tuple(table.items[group[0]].count for group in groups)
     ahead = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
@@ -128,12 +132,22 @@ def tiled_table(table: CostTable) -> TiledTable:
         works=works,
         groups=groups,
         counts=counts,
-        formats=largest_first(macs),
+        formats=formats,
         ahead_bytes=real(total(ahead)),
         late_bytes=real(total(late)),
-        handed=real(total(_inputs(table).values())),
+        handed=real(_handed(table, formats)),
         linked=any(item.passed_bytes is not None for item in table.items),
     )
+
+
+def _handed(table: CostTable, formats: tuple[str, ...]) -> Size:
+    """Elements of the inputs that show, in fp32; see `gambrel.runtimes.UnitTiling`."""
+    elements = total(_inputs(table).values())
+    free = table.tiling.free_input_bytes
+    if free is None:
+        return elements
+    given = next((f for f in formats[:1] if f in _QUANTIZED), _FULL)
+    return maximum(elements * width_bytes(given) - free, 0) / width_bytes(_FULL)
 
 
 def _inputs(table: CostTable) -> dict[int, Size]:
