@@ -39,7 +39,7 @@ TABLE: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("efficientformer-l1", "timm", "efficientformer_l1", "EfficientFormer-L1", 224,
      ("efficientformer",)),
     ("dla102x", "timm", "dla102x", "DLA-102-X", 224, ()),
-    ("nasnet-large", "timm", "nasnetalarge", "NASNet-A large, 224x224", 224, ("nasnet",)),
+    ("nasnet-large", "timm", "nasnetalarge", "NASNet-A large", 224, ("nasnet",)),
     ("beit-base", "timm", "beit_base_patch16_224", "BEiT-B/16", 224, ("beit",)),
     ("deit-t", "timm", "deit_tiny_patch16_224", "DeiT-Ti/16", 224, ("deit-tiny", "vit-tiny")),
     ("davit-tiny", "timm", "davit_tiny", "DaViT-T", 224, ()),
@@ -74,9 +74,17 @@ TABLE: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
      ("dinov2", "dinov2-b", "dinov2-vitb14")),
     ("dinov2-large", "timm", "vit_large_patch14_dinov2", "DINOv2 ViT-L/14, 518x518", 518,
      ("dinov2-l", "dinov2-vitl14")),
-    ("dinov3-base", "timm", "vit_base_patch16_dinov3", "DINOv3 ViT-B/16, 256x256", 256,
+    ("dinov3-base", "timm", "vit_base_patch16_dinov3", "DINOv3 ViT-B/16", 256,
      ("dinov3", "dinov3-vitb16")),
 )  # fmt: skip
+
+#: Made for one side, or of another structure at others; so are sides that are no multiple of 32.
+ONE_SIDE = frozenset(
+    (
+        *("inception-v3-224", "vgg19", "vit-b-32", "swin-s", "mobilevit-s", "efficientformer-l1"),
+        *("beit-base", "deit-t", "davit-tiny", "resmlp-12"),
+    )
+)
 
 #: Video classifiers of torchvision: 16 frames of 112x112.
 VIDEO = (
@@ -89,9 +97,9 @@ VIDEO = (
 def entries() -> Iterator[Entry]:
     """Images, then videos."""
     for name, package, builder, about, side, aliases in TABLE:
-        yield classifier(
-            name, about, partial(_image, package, builder, side), aliases, f"{package} {builder}"
-        )
+        free = None if side % 32 or name in ONE_SIDE else side
+        build = partial(_image, package, builder, side)
+        yield classifier(name, about, build, aliases, f"{package} {builder}", side=free)
     for name, builder, about, aliases in VIDEO:
         what = f"{about}, 16 frames of 112x112"
         yield classifier(name, what, partial(_video, builder), aliases, f"torchvision {builder}")
@@ -108,7 +116,8 @@ def _image(package: str, builder: str, side: int) -> Subject:
         return torchvision.models.get_model(builder, weights=None, **options)
 
     def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (empty(point["batch"], 3, side, side),), {}
+        image = point.get("image", side)
+        return (empty(point["batch"], 3, image, image),), {}
 
     return module_subject(lean(make), inputs)
 

@@ -10,7 +10,8 @@ from gambrel.workload import Symbol
 from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
 
 
-def _side(default: int, minimum: int = 64) -> Symbol:
+def side_of(default: int, minimum: int = 64) -> Symbol:
+    """The side of an image, of which the network halves the length five times."""
     return Symbol(
         name="image", default=default, minimum=minimum, multiple_of=32, about="image side in pixels"
     )
@@ -24,7 +25,7 @@ def entries() -> Iterator[Entry]:
             family="detection and segmentation",
             about=f"YOLOv8{size}, 80 classes, without non-maximum suppression",
             build=partial(_yolo, size),
-            symbols=(batch(), _side(640, 128)),
+            symbols=(batch(), side_of(640, 128)),
             values={"batch": (1, 3), "image": (128, 224, 320)},
             held_out=({"batch": 2, "image": 640}, {"batch": 5, "image": 160}),
             aliases=("yolov8", "yolo") if size == "n" else (),
@@ -36,7 +37,7 @@ def entries() -> Iterator[Entry]:
         family="detection and segmentation",
         about="SegFormer-B0, 150 classes (ADE20K)",
         build=_segformer,
-        symbols=(batch(), _side(512, 128)),
+        symbols=(batch(), side_of(512, 128)),
         values={"batch": (1, 3), "image": (128, 192, 256, 320, 384)},
         held_out=({"batch": 2, "image": 512}, {"batch": 5, "image": 160}),
         aliases=("segformer", "segformer-b0-finetuned-ade-512-512"),

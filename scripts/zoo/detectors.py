@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from zoo.detection import side_of
 from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject
 
 #: Built by ultralytics from its own description of the network.
@@ -44,6 +45,9 @@ ULTRALYTICS = (
 #: Families of which every size has these heads as well, but for those above.
 _TASKS = ("seg", "pose", "obb")
 _SIZES = {"yolo11": "smlx", "yolo12": "nsmlx"}
+#: Of another structure at other sides.
+ONE_SIDE: frozenset[str] = frozenset()
+_SIDES = (128, 192, 256, 320, 384)
 #: Depth and width.
 YOLOV5 = {"n": (1 / 3, 0.25), "s": (1 / 3, 0.5), "m": (2 / 3, 0.75), "l": (1.0, 1.0)}
 YOLOV5["x"] = (4 / 3, 1.25)
@@ -90,15 +94,21 @@ def detector(
     aliases: tuple[str, ...],
     source: str,
 ) -> Entry:
-    """An entry of a detector of one size, at any batch."""
+    """An entry of a detector at any batch, and of any side where its structure stays the same."""
+    free = not side % 32 and name not in ONE_SIDE
+    symbols, values = (batch(),), {"batch": (1, 3)}
+    held_out: tuple[Point, ...] = ({"batch": 2}, {"batch": 5})
+    if free:  # attention over all places grows with the fourth power of the side
+        symbols, values = (*symbols, side_of(side, 128)), {**values, "image": _SIDES}
+        held_out = ({"batch": 2, "image": 512}, {"batch": 5, "image": 160})
     return Entry(
         name=name,
         family="detection and segmentation",
-        about=f"{about}, {side}x{side}, without non-maximum suppression",
+        about=f"{about}{'' if free else f', {side}x{side}'}, without non-maximum suppression",
         build=partial(_subject, make, side),
-        symbols=(batch(),),
-        values={"batch": (1, 3)},
-        held_out=({"batch": 2}, {"batch": 5}),
+        symbols=symbols,
+        values=values,
+        held_out=held_out,
         aliases=aliases,
         source=source,
         assumptions=("Non-maximum suppression after the model is not included.",),
@@ -107,7 +117,8 @@ def detector(
 
 def _subject(make: Callable[[], Any], side: int) -> Subject:
     def inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (empty(point["batch"], 3, side, side),), {}
+        image = point.get("image", side)
+        return (empty(point["batch"], 3, image, image),), {}
 
     # ultralytics computes its strides with a small forward pass, so it is built for real.
     real = getattr(make, "func", None) is _ultralytics

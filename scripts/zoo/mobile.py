@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.entry import Entry, Point, Subject, classifier, empty, lean, module_subject
 
-#: Convolutions alone, which take any side: name, builder, what it is, side, other names.
+#: Of one structure at any side: name, builder, what it is, side, other names.
 ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
     ("mobilenet-v2-0.5", "mobilenetv2_050", "MobileNetV2 0.5", 224, ()),
     ("mobilenet-v2-1.4", "mobilenetv2_140", "MobileNetV2 1.4", 224, ()),
@@ -28,12 +28,9 @@ ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
     ("fastvit-s12", "fastvit_s12", "FastViT-S12, branches merged", 256, ()),
     ("poolformer-s24", "poolformer_s24", "PoolFormer-S24", 224, ()),
     ("poolformer-s36", "poolformer_s36", "PoolFormer-S36", 224, ()),
-)
-#: With attention, or made for one side: the same.
-ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
-    ("mobilenet-v4-conv-large", "mobilenetv4_conv_large", "MobileNetV4-Conv-L, 384x384", 384,
+    ("mobilenet-v4-conv-large", "mobilenetv4_conv_large", "MobileNetV4-Conv-L", 384,
      ("mobilenetv4-conv-large",)),
-    ("mobilenet-v4-hybrid-large", "mobilenetv4_hybrid_large", "MobileNetV4-Hybrid-L, 384x384",
+    ("mobilenet-v4-hybrid-large", "mobilenetv4_hybrid_large", "MobileNetV4-Hybrid-L",
      384, ("mobilenetv4-hybrid-large",)),
     ("fastvit-sa12", "fastvit_sa12", "FastViT-SA12, branches merged", 256, ()),
     ("fastvit-sa24", "fastvit_sa24", "FastViT-SA24, branches merged", 256, ()),
@@ -42,6 +39,14 @@ ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
     ("mobileclip-s0", "fastvit_mci0", "MobileCLIP-S0, image tower", 256, ("fastvit-mci0",)),
     ("mobileclip-s1", "fastvit_mci1", "MobileCLIP-S1, image tower", 256, ("fastvit-mci1",)),
     ("mobileclip-s2", "fastvit_mci2", "MobileCLIP-S2, image tower", 256, ("fastvit-mci2",)),
+    ("efficientvit-b1", "efficientvit_b1", "EfficientViT-B1", 288, ("efficientvit",)),
+    ("swiftformer-xs", "swiftformer_xs", "SwiftFormer-XS", 224, ("swiftformer",)),
+    ("swiftformer-s", "swiftformer_s", "SwiftFormer-S", 224, ()),
+    ("swiftformer-l1", "swiftformer_l1", "SwiftFormer-L1", 224, ()),
+    ("swiftformer-l3", "swiftformer_l3", "SwiftFormer-L3", 224, ()),
+)  # fmt: skip
+#: Made for one side, or of another structure at others: the same.
+ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
     ("mobileclip-b", "vit_base_mci_224", "MobileCLIP-B, image tower", 224, ()),
     ("efficientformer-l3", "efficientformer_l3", "EfficientFormer-L3", 224, ()),
     ("efficientformer-l7", "efficientformer_l7", "EfficientFormer-L7", 224, ()),
@@ -49,16 +54,11 @@ ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
      ("efficientformerv2", "efficientformer-v2")),
     ("efficientformer-v2-s2", "efficientformerv2_s2", "EfficientFormerV2-S2", 224, ()),
     ("efficientformer-v2-l", "efficientformerv2_l", "EfficientFormerV2-L", 224, ()),
-    ("efficientvit-b1", "efficientvit_b1", "EfficientViT-B1, 288x288", 288, ("efficientvit",)),
     ("mobilevit-xs", "mobilevit_xs", "MobileViT-XS, 256x256", 256, ()),
     ("mobilevit-v2-1.0", "mobilevitv2_100", "MobileViTv2 1.0, 256x256", 256,
      ("mobilevit-v2", "mobilevitv2")),
     ("mobilevit-v2-1.5", "mobilevitv2_150", "MobileViTv2 1.5, 256x256", 256, ()),
     ("mobilevit-v2-2.0", "mobilevitv2_200", "MobileViTv2 2.0, 256x256", 256, ()),
-    ("swiftformer-xs", "swiftformer_xs", "SwiftFormer-XS", 224, ("swiftformer",)),
-    ("swiftformer-s", "swiftformer_s", "SwiftFormer-S", 224, ()),
-    ("swiftformer-l1", "swiftformer_l1", "SwiftFormer-L1", 224, ()),
-    ("swiftformer-l3", "swiftformer_l3", "SwiftFormer-L3", 224, ()),
 )  # fmt: skip
 #: They train with branches that are merged into one convolution for use.
 _MERGED = ("mobileone", "repvit", "fastvit")

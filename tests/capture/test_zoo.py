@@ -14,6 +14,7 @@ from gambrel.analysis.evaluate import Evaluator
 from gambrel.capture import zoo
 from gambrel.capture.resolve import Request, resolve_model
 from gambrel.errors import InputError, UnknownNameError, WorkloadError
+from gambrel.llm.known import spec_of
 from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
 from gambrel.workload import Role, Workload
@@ -94,11 +95,24 @@ def test_a_phase_that_a_model_does_not_have() -> None:
 
 
 def test_an_unknown_name_carries_the_closest() -> None:
-    with pytest.raises(UnknownNameError, match=r"Run 'gambrel models list'\.$") as caught:
+    way = r"Run 'gambrel models list', or give .*\.onnx file, its config\.json or --hub org/name\.$"
+    with pytest.raises(UnknownNameError, match=way) as caught:
         zoo.load("resnet51")
     assert "resnet50" in caught.value.closest
     with pytest.raises(UnknownNameError, match=r"^unknown model 'zzzz'\. Run"):
         zoo.find("zzzz")
+
+
+@pytest.mark.parametrize("name", ["gemma-2b", "gemma-4-e2b"])
+def test_an_unknown_size_gets_its_family(name: str) -> None:
+    """Wherever language models are named: not mamba-2.8b, which is only written alike."""
+    for look_up in (zoo.find, spec_of):
+        with pytest.raises(UnknownNameError) as caught:
+            look_up(name)
+        assert caught.value.closest
+        assert all(near.startswith("gemma") for near in caught.value.closest)
+    with pytest.raises(UnknownNameError, match=r"^unknown model 'rtmdet'\. Run"):
+        zoo.find("rtmdet")
 
 
 @pytest.mark.parametrize(

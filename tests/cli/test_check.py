@@ -40,6 +40,20 @@ def test_exit_codes(command, code, capsys):
         assert {"PASS": 0, "MARGINAL": 0, "FAIL": 1, "UNKNOWN": 3}[verdict] == code
 
 
+def test_a_limit_that_is_far_away_is_a_factor(capsys):
+    """What is 44,806 times too slow is said so, not as -4480542 %; JSON keeps the share."""
+    command = ["check", "resnet50", "-d", "coral-edge-tpu", "--latency", "1us"]
+    assert run(command) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "times too slow" in text
+    assert "× beyond" in text
+    assert run([*command, "--json"]) == 1
+    (latency,) = json.loads(capsys.readouterr().out)["constraints"]
+    assert f"{1 - latency['headroom']:,.0f} times too slow" in text
+    assert run([*command[:-2], "--power", "0.5W", "--memory", "1MB"]) == 1
+    assert "times too much" in capsys.readouterr().out
+
+
 def test_help_has_examples(capsys):
     assert run(["check", "--help"]) == 0
     assert "gambrel check resnet18 --hardware h100 --latency 10ms" in capsys.readouterr().out

@@ -17,6 +17,18 @@ from gambrel.device.model import Device
 from tests.cli.conftest import Gambrel
 
 
+@pytest.mark.parametrize("what", ["models", "hardware", "runtimes"])
+def test_lists_that_another_program_reads_are_whole(what, gambrel, monkeypatch):
+    """Piped, no cell is cut; a width that is asked for, or a terminal's, is kept."""
+    whole = gambrel(what, "list").out
+    assert "…" not in whole
+    assert max(map(len, whole.splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = gambrel(what, "list").out
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert len(narrow) < len(whole)
+
+
 def _tree(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The words of every command and group below."""
     found = []

@@ -124,7 +124,6 @@ def test_no_command_shows_the_help(gambrel: Gambrel, command: tuple[str, ...]) -
             "1x3x224x224 or input_ids:1x128:int64.",
         ),
         (("--image", "0"), "--image: '0' is not a whole number of at least 1."),
-        (("--image", "225"), "image=225: this model takes multiples of 32; nearest: 224, 256."),
         (
             ("--size", "foo=3"),
             "resnet50 has no size 'foo'; it has batch, image; it takes batch x 3 x image x image.",
@@ -147,6 +146,12 @@ def test_no_command_shows_the_help(gambrel: Gambrel, command: tuple[str, ...]) -
 )
 def test_wrong_values(gambrel: Gambrel, words: tuple[str, ...], said: str) -> None:
     assert refused(gambrel, "analyze", "resnet50", *DEVICE, *words) == said
+
+
+def test_a_side_that_the_stored_network_does_not_have(gambrel: Gambrel) -> None:
+    """No library at hand has the code of YOLOv8."""
+    said = "image=225: this model takes multiples of 32; nearest: 224, 256."
+    assert refused(gambrel, "analyze", "yolov8n", *DEVICE, "--image", "225") == said
 
 
 @pytest.mark.parametrize(

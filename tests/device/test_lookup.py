@@ -120,6 +120,27 @@ def test_an_ambiguous_name_takes_the_default_and_says_so(name, expected, nothing
     assert match.note.startswith(f"{name} is ambiguous: using {expected}; also ")
 
 
+def test_what_only_one_device_begins_with_is_taken_and_said(nothing):
+    match = find("Altra Max M128", user_folder=nothing)
+    assert match.device.id == "altra-max-m128-30"
+    assert find("altra-max-m128", user_folder=nothing).note == (
+        "altra-max-m128 is taken for altra-max-m128-30, the only device whose name begins so."
+    )
+    stems = catalog.index().stems
+    assert not stems.keys() & (catalog.index().names.keys() | catalog.index().ambiguous.keys())
+    for other in ("gtx-1050", "rx-6600", "rtx-4000"):  # other products than the Ti, XT and Ada
+        assert not set(name_key(other).keys) & stems.keys()
+
+
+def test_what_several_devices_begin_with_lists_them(nothing):
+    with pytest.raises(UnknownNameError) as caught:
+        find("snapdragon", user_folder=nothing)
+    assert set(caught.value.closest) == {
+        *("snapdragon-8-elite", "snapdragon-8-elite-gen-5"),
+        *("snapdragon-8-gen-3", "snapdragon-x-elite"),
+    }
+
+
 def test_the_note_names_every_other_reading(nothing):
     assert find("a100", user_folder=nothing).note == (
         "a100 is ambiguous: using a100-sxm4-80gb; "

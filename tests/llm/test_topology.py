@@ -56,6 +56,15 @@ def test_a_node_of_eight_is_assumed_for_hgx():
     assert network_link(placed) is None
 
 
+def test_a_refusal_names_a_node_that_would_do():
+    h100 = find("h100").device
+    with pytest.raises(DeviceError) as refusal:
+        topology_for(h100).place(h100, 16)
+    name = str(refusal.value).partition("--topology ")[2].partition(",")[0]
+    assert name == "dgx-h100"
+    assert network_link(topology_for(h100, name).place(h100, 16)) is not None
+
+
 def test_more_devices_than_a_node_need_a_network():
     with pytest.raises(DeviceError, match=r"16 devices are more than the 8 of a node .*--topology"):
         topology_for(H200).place(H200, 16)

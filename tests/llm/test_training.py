@@ -388,6 +388,28 @@ def test_where_no_step_was_measured_kernels_add_up():
     assert "no training step was measured" in found.expected.reason
 
 
+def test_without_constants_there_are_roofline_and_speed_of_light():
+    """Nothing is refused that is known, and what rests on the expected time is unknown."""
+    from gambrel.mcp.records import plain
+    from gambrel.report import envelope, render
+
+    plan = {"seq": 4096, "data": 8, "precision": "fp8"}
+    step = gambrel.train_plan("llama-2-7b", "gaudi-2", total_tokens="1T", **plan)
+    assert step.expected is step.step_s is step.mfu is step.limited_by is step.run is None
+    assert 0 < step.sol_step_s < step.roofline_step_s
+    assert step.roofline_step_s == step.passes.roofline_time_s + step.end.roofline_time_s
+    assert step.bound == "compute"
+    reason = "no constants were fitted for this device and runtime in fp8"
+    assert step.confidence_reason == reason
+    text = " ".join(render(step, "table").split())
+    assert f"no expected time: {reason}" in text
+    assert "Bound: compute; roofline" in text
+    data = envelope(step)
+    assert (data["step_s"], data["confidence_reason"]) == (None, reason)
+    assert plain(step)["confidence_reason"] == reason
+    assert "Roofline" in render(step, "html")
+
+
 def parts(**changes):
     none = {"gemm_s": {}, "expert_s": {}, "eager": False}
     zero = ("attention_s", "stream_s", "rows_s", "shared_s", "routed_s", "gradient_s", "update_s")

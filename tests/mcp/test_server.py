@@ -19,7 +19,7 @@ from tests.mcp.conftest import COMMAND, ask, listed
 LOOK_UP = {"devices", "device", "models", "runtimes", "explain"}
 TOOLS = LOOK_UP | {"analyze", "recommend", "what_if", "check", "compare", "select"}
 TOOLS |= {"serve_plan", "serve_sim", "serve_split", "train_plan", "train_search", "kv_cache"}
-TOOLS |= {"judge", "limits", "explain_gap"}
+TOOLS |= {"judge", "limits", "explain_gap", "sweep", "design"}
 
 SERVE = {
     "model": "llama-3.1-8b",
@@ -99,6 +99,24 @@ def test_every_tool_answers_as_the_api_does(place):
     assert len(edge["devices"]) > 5
     assert all("llama" in m["name"] for m in models["models"])
     assert list(explained["terms"]) == ["ridge_point"]
+
+
+def test_sweeps_and_designs_are_those_of_the_api(place):
+    points = {"model": "resnet50", "hardware": "h100,a100", "batch_size": "1,8,64"}
+    designs = {"model": "resnet50", "device_file": "tpu-v1-like", "axes": ["rows=64:256:x2"]}
+    swept, designed = (
+        r.structured_content
+        for r in ask(place, [("sweep", points | {"top": 4}), ("design", designs)])
+    )
+    found = gambrel.sweep("resnet50", "h100,a100", batch_size=[1, 8, 64])
+    rates = sorted(found.items_per_s, reverse=True)
+    assert [row["items_per_s"] for row in swept["table"]] == pytest.approx(rates[:4])
+    assert (swept["asked"], swept["rows"], swept["left_out"]) == (6, 6, 2)
+    assert swept["column_units"]["expected_time_s"] == "s"
+    study = gambrel.design("tpu-v1-like", "resnet50", axes=["rows=64:256:x2"])
+    assert designed["designs"]["asked"] == study.sweep.points == 3
+    assert designed["chosen"]["rows"] == study.chosen["rows"]
+    assert designed["layers"][0]["name"] == study.layers[0].name
 
 
 def test_plans_are_those_of_the_api(place):

@@ -264,6 +264,20 @@ def test_an_estimate_is_flat() -> None:
     assert bare["expected_time_s"] is bare["expected_low_s"] is bare["confidence"] is None
 
 
+def test_why_there_is_no_expected_time_stands_in_every_face() -> None:
+    import gambrel
+    from gambrel.mcp.records import plain
+
+    analysis = gambrel.analyze("resnet50", "sn40l")
+    reason = "no constants were fitted for this device and runtime in bf16"
+    data = json.loads(render(analysis, "json"))
+    assert data["total"]["expected_time_s"] is None
+    assert data["total"]["confidence_reason"] == analysis.confidence_reason == reason
+    assert plain(analysis)["confidence_reason"] == reason
+    assert reason in " ".join(str(render(analysis, "table")).split())
+    assert load_analysis(json.dumps(data).encode()) == analysis
+
+
 def test_a_real_analysis_loads_without_loss() -> None:
     import gambrel
 

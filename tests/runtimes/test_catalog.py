@@ -72,7 +72,8 @@ def test_what_fuses_says_where_results_stay():
 
 
 def test_names_are_unique_and_found_as_people_write_them():
-    names = [name for r in RUNTIMES for name in (r.id, *r.aliases)]
+    ids = {r.id for r in RUNTIMES}
+    names = [name for r in RUNTIMES for name in (r.id, *(a for a in r.aliases if a not in ids))]
     assert len(names) == len(set(names))
     assert runtime("TensorRT").id == runtime("trt").id == "tensorrt"
     assert runtime("torch_compile").id == runtime("Inductor").id == "torch-compile"
@@ -83,6 +84,20 @@ def test_names_are_unique_and_found_as_people_write_them():
         runtime("foo")
     assert len(error.value.closest) == 3
     assert str(error.value).endswith("Run 'gambrel runtimes list'.")
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=named)
+def test_a_name_means_one_runtime_on_a_device(device):
+    there = [r for r in RUNTIMES if matches(r.runs_on, device)]
+    names = [name for r in there for name in (r.id, *r.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_vllm_on_a_tpu_is_the_engine_that_runs_there():
+    assert runtime("vllm").id == "vllm"
+    for name in ("vllm", "vLLM", "sglang"):
+        assert choose(find("tpu-v6e").device, name, language=True).runtime.id == "tpu-inference"
+        assert choose(find("h100-sxm5-80gb").device, name, language=True).runtime.id == name.lower()
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=named)

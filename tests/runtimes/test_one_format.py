@@ -25,6 +25,8 @@ def test_the_default_and_its_name_are_one_question(device, runtime, precision):
         assert named.expected_time_s == default.expected_time_s
         assert named.total.traffic_bytes == default.total.traffic_bytes
         assert named.model.precision == precision
+        reason = "as asked" if name == precision else f"as asked: {name} is {precision} here"
+        assert named.model.precision_reason == reason
     swept = gambrel.sweep(MODEL, [device], precision=precision, phase="decode", context=[256])
     assert float(swept.expected_time_s[0]) == pytest.approx(default.expected_time_s.value)
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.settings import Settings, is_language_model, layers_of, resolved
+from gambrel.analysis.settings import ASKED, Settings, is_language_model, layers_of, resolved
 from gambrel.device.model import Device
 from gambrel.dtypes import FLOATING, PRECISIONS
 from gambrel.errors import InputError
@@ -126,7 +126,7 @@ def case_of(analysis: Analysis, calibration: Calibration | None = None) -> Scena
         raise InputError(f"{analysis.model.name}: this analysis has no workload to change.")
     model = analysis.model
     known = model.precision in FLOATING or model.precision in PRECISIONS
-    asked = known and model.precision_reason == "as asked"
+    asked = known and model.precision_reason.startswith(ASKED)
     settings = Settings(
         precision=view("formats", analysis.workload) or (model.precision if asked else None),
         sizes=dict(model.symbols),

@@ -15,6 +15,7 @@ from gambrel.advise.limits import Limit
 from gambrel.advise.subjects import Subject
 from gambrel.advise.verdict import Constraint, Verdict, expected_beyond, judge, worst
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import ASKED
 from gambrel.collector import without_collector
 from gambrel.device.model import Device
 from gambrel.units import format_capacity, format_number, format_si
@@ -239,4 +240,4 @@ def contradictions(limits: Sequence[Limit], items: int) -> tuple[str, ...]:
 
 def _precision_note(analysis: Analysis) -> tuple[str, ...]:
     reason = analysis.model.precision_reason
-    return () if reason == "as asked" else (f"{reason.rstrip('.')}.",)
+    return () if reason == ASKED else (f"{reason.rstrip('.')}.",)

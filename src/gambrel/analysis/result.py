@@ -14,6 +14,7 @@ from gambrel.analysis.estimate.store import load
 from gambrel.analysis.fields import TEXT
 from gambrel.analysis.measures import Bound, Estimate, Limiter, Measures, State, without_formula
 from gambrel.analysis.needs import EnergyEstimate, Footprint
+from gambrel.analysis.plan import OR
 from gambrel.analysis.question import FIELDS
 from gambrel.analysis.sol import Sol
 from gambrel.device.model import Device
@@ -249,6 +250,21 @@ class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     def expected_time_s(self) -> Estimate | None:
         """A calibrated estimate with its range; None without a calibration."""
         return self.total.expected_time_s
+
+    @property
+    def confidence_reason(self) -> str:
+        """What the expected time rests on, or why there is none."""
+        if self.expected_time_s is not None:
+            return self.expected_time_s.reason
+        if self.on_host:
+            return f"the time of {self.on_host} is unknown"
+        if self.roofline_time_s is None:
+            return "the device publishes no roof for this work"
+        unknown = [one for one in self.sol.unknown if OR not in one]
+        if self.bound is None and unknown:
+            return f"the device publishes no peak for {' and '.join(unknown)} work"
+        precision = self.model.precision
+        return f"no constants were fitted for this device and runtime in {precision}"
 
     @property
     def left_out(self) -> str:

@@ -80,7 +80,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         InputError: The device or the runtime lacks what was asked for.
     """
     check_asked(device, settings)
-    asked = settings.precision or workload.asked_precision
+    said = asked = settings.precision or workload.asked_precision
     if asked is not None and asked != workload.precisions:
         # Of a language model: built in one format for all; of others: what compilers of NPUs take.
         one = (
@@ -101,6 +101,8 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         training=workload.training,
     )
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
+    if said != asked and reason == ASKED:  # an engine of one format takes w4a16 as its int4
+        reason = f"{ASKED}: {said} is {precision} here"
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
 
@@ -157,6 +159,10 @@ def _is_logits(tensor: Tensor) -> bool:
     return isinstance(last, int) and last >= _VOCABULARY
 
 
+#: Why a format: the user named it.
+ASKED: Final = "as asked"
+
+
 def choose_precision(
     workload: Workload, device: Device, requested: str | None, runtime: Runtime
 ) -> tuple[str, str]:
@@ -173,7 +179,7 @@ def choose_precision(
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
-        return precision, "as asked"
+        return precision, ASKED
     if workload.chosen_dtype:
         precision, reason = workload.dtype, "the model's own"
         other = stand_in(device, precision)

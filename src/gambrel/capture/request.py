@@ -78,8 +78,9 @@ def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
         raise CaptureError(
             f"{workload.name} is an inference workload; for a training step give code of PyTorch "
             "(file.py:function, timm/NAME, or in Python the module itself with inputs and "
-            "train=True) or a built-in classifier of torchvision or timm, and of a language model "
-            "run 'gambrel train-plan'."
+            "train=True) or a built-in network, e.g. 'gambrel analyze resnet50 --hardware h100 "
+            "--train'; of a language model run 'gambrel train-plan', e.g. 'gambrel train-plan "
+            "llama-3-8b --hardware h100 --seq 4096'."
         )
     if request.autocast and not workload.precisions.startswith(AUTOCAST):
         raise CaptureError(

@@ -23,7 +23,13 @@ from gambrel.capture.request import (
     refuse_what_was_ignored,
 )
 from gambrel.dtypes import names_parts
-from gambrel.errors import CaptureError, FileFormatError, InputError, UnknownNameError
+from gambrel.errors import (
+    CaptureError,
+    FileFormatError,
+    InputError,
+    UnknownNameError,
+    WorkloadError,
+)
 from gambrel.fileio import check_name
 from gambrel.hub import folder_of, is_hub, title_of
 from gambrel.workload import Workload
@@ -170,14 +176,32 @@ def from_zoo(name: str, request: Request) -> ResolvedModel:
     found = zoo.load(summary.name)
     if request.train or request.autocast:
         found = _again(found, request)
+    elif _of_another_side(found, request.sizes):
+        found = replace(_again(found, request), chosen_dtype=found.chosen_dtype)
     return ResolvedModel(workload=found, notes=(note,) if note else ())
 
 
-def _again(built_in: Workload, request: Request) -> Workload:
-    """A built-in network from the code that it was captured from, for its backward pass or casts.
+def _of_another_side(built_in: Workload, sizes: Mapping[str, int | None]) -> bool:
+    """Whether images of a side are asked for that the stored network is not exact for."""
+    side = sizes.get("image")
+    image = next((s for s in built_in.symbols if s.name == "image"), None)
+    if side is None or image is None:
+        return side is not None
+    try:
+        image.check(side)
+    except WorkloadError:
+        return True
+    return False
 
-    Unchanged where that code is of no library of networks.
+
+def _again(built_in: Workload, request: Request) -> Workload:
+    """A built-in network from the code that it was captured from.
+
+    That has its backward pass, casts, and any side of the image. Unchanged where that code is of no
+    library of networks.
     """
+    from gambrel.capture import zoo
+
     library, _, rest = built_in.origin.partition(" ")
     model = rest.rpartition(" ")[2]
     asked = {"sizes": request.sizes, "train": request.train, "autocast": request.autocast}
@@ -188,8 +212,12 @@ def _again(built_in: Workload, request: Request) -> Workload:
     if library == "timm":
         from gambrel.capture.torch.timm_models import workload_from_timm
 
-        found = workload_from_timm(f"{_TIMM}{model}", **asked)  # type: ignore[arg-type]
+        found = workload_from_timm(f"{_TIMM}{model}", like=built_in, **asked)  # type: ignore[arg-type]
         return replace(found, name=built_in.name)
+    if request.train and not request.autocast and zoo.phase_of(built_in.name) is None:
+        from gambrel.capture.backpropagation import training_step
+
+        return replace(training_step(built_in), chosen_dtype=True)
     return built_in
 
 

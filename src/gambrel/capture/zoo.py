@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gambrel.closest import closest
+from gambrel.closest import closest, family
 from gambrel.errors import InputError, UnknownNameError
 from gambrel.workload.model import Workload, WorkloadSummary
 from gambrel.workload.serialize import load_workload
@@ -30,7 +30,13 @@ PHASES: Final = ("prefill", "decode")
 #: Entries that are kept in memory.
 _KEPT: Final = 8
 
-_LIST_HINT: Final = "Run 'gambrel models list'."
+_LIST_HINT: Final = (
+    "Run 'gambrel models list', or give the model's .onnx file, its config.json or --hub org/name."
+)
+#: Similarity from 0 to 100 below which another network is meant.
+_NEAR: Final = 84
+#: Names that a refusal offers.
+_OFFERED: Final = 3
 
 
 @lru_cache(maxsize=1)
@@ -148,5 +154,12 @@ def _note(entry: WorkloadSummary) -> str:
 
 
 def _closest(key: str) -> list[str]:
-    names = {k: e.name for k, e in _lookup().items()}
-    return list(dict.fromkeys(names[k] for k in closest(key, names, 6, 65)))[:3]
+    """Names to offer: those of the same family, then what is written alike."""
+    from gambrel.llm import known
+
+    names = {key_of(name): name for name in known.names()}
+    for found, entry in _lookup().items():
+        phase = phase_of(entry.name)
+        names[found.removesuffix(phase or "")] = entry.name.removesuffix(f"-{phase}")
+    near = [*closest(key, names, 6, _NEAR), *family(key, names, 6)]
+    return list(dict.fromkeys(names[k] for k in near))[:_OFFERED]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gambrel.analysis.commandline import command_of as command_line
 from gambrel.analysis.question import FIELDS
+from gambrel.chat.filters import class_of
 from gambrel.chat.frame import Frame
 
 #: Rows of a table in an answer.
@@ -19,6 +20,8 @@ ASSUMED: Final[dict[str, dict[str, int]]] = {
     "kv_cache": {"context": 8192},
     "train": {"seq": 4096, "devices": 1},
 }
+#: More devices than this are written as their class.
+_MANY: Final = 3
 _OF_TOKENS: Final = frozenset({"input", "output", "context", "seq"})
 #: Sequences of a training step on each device, where a question gives none.
 SEQUENCES: Final = 8
@@ -121,7 +124,10 @@ def command_of(frame: Frame) -> str:
         return command_line("devices", filters) + order
     verb = verb_of(frame)
     more = {"top": TOP} if verb in {"select", "what-if"} else {}
-    return command_line("recommend" if advises(frame) else verb, given(frame) | more)
+    asked = given(frame) | more
+    if len(frame.hardware) > _MANY and (together := class_of(frame.hardware)):
+        asked["hardware"] = together
+    return command_line("recommend" if advises(frame) else verb, asked)
 
 
 def advises(frame: Frame) -> bool:

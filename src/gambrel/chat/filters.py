@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from gambrel.chat.frame import Pairs
@@ -72,3 +72,15 @@ def matching_devices(sentence: Sentence) -> tuple[str, ...]:
     if not wanted:
         return ()
     return tuple(sorted(row.id for row in list_rows(Filter(**wanted))))
+
+
+def class_of(ids: Collection[str]) -> str | None:
+    """What ``--hardware`` calls these devices at once, e.g. ``category=npu``; None for others."""
+    from gambrel.device.listing import Filter, list_rows
+
+    kinds = {"category": _CLASSES.values(), "vendor": _VENDORS, "text": _FAMILIES}
+    for field, words in kinds.items():
+        for word in words:
+            if {row.id for row in list_rows(Filter(**{field: word}))} == set(ids):
+                return f"{field}={word}"
+    return None

@@ -31,12 +31,14 @@ class Named:
         name: Canonical.
         phase: That the name itself says, for a language model.
         also: Others that the same name stands for.
+        completed: Whether a name that only begins like it is meant.
     """
 
     kind: str
     name: str
     phase: str = ""
     also: tuple[str, ...] = ()
+    completed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,8 @@ def _devices() -> tuple[dict[str, Named], dict[str, str]]:
     from gambrel.device.lookup import user_devices
 
     known = catalog.index()
-    found = {k: Named(kind="device", name=name) for k, name in known.names.items()}
+    found = {k: Named(kind="device", name=n, completed=True) for k, n in known.stems.items()}
+    found |= {k: Named(kind="device", name=name) for k, name in known.names.items()}
     for key, (first, *others) in known.ambiguous.items():
         found[key] = Named(kind="device", name=first, also=tuple(others))
     own = user_devices()[0]

@@ -174,6 +174,10 @@ def _keep(found: Named, span: str, done: Sentence) -> str:
     done.devices.append(found)
     if found.also:
         done.notes.append(f"{span} is ambiguous: using {found.name}; also {', '.join(found.also)}.")
+    if found.completed:
+        from gambrel.device.lookup import only_one
+
+        done.notes.append(only_one(span, found.name))
     return "DEVICE"
 
 

@@ -340,7 +340,8 @@ def _runtimes() -> tuple[str, Take]:
     """Every runtime by its names; of names that begin alike the longest is tried first."""
     from gambrel.runtimes import runtimes
 
-    known = {name: one.id for one in runtimes().values() for name in (one.id, *one.aliases)}
+    known = {alias: one.id for one in runtimes().values() for alias in one.aliases}
+    known |= {name: name for name in runtimes()}
     names = sorted(known.keys() - _NO_RUNTIME, key=lambda name: -len(name))
     joined = "|".join(re.sub(r"[-. ]", "[-_. ]?", name) for name in names)
     keys = {re.sub(r"[-. ]", "", name): key for name, key in known.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
@@ -23,6 +24,10 @@ _AGAIN: Final = "Run scripts/build_catalog.py --index, or install again."
 _T = TypeVar("_T")
 
 
+#: Words that tell a product from another of the same number.
+_VARIANTS: Final = frozenset(("ada", "elite", "max", "plus", "pro", "q", "super", "ti", "xt"))
+
+
 class Index(msgspec.Struct, frozen=True, kw_only=True):
     """What a look-up needs to know before it reads a file. Generated; see `build_index`.
 
@@ -30,6 +35,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
         vendors: Maker by device id; its keys are all ids.
         names: Device id by name key.
         ambiguous: Ids by name key for names that several devices share, the default first.
+        stems: Device id by name key for the beginnings of ids that only one device has.
         on_chip: By class of device the one with the most on-chip memory, and its byte; see
             `gambrel.device.levels.largest_on_chip`.
     """
@@ -37,6 +43,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     vendors: dict[str, str]
     names: dict[str, str]
     ambiguous: dict[str, tuple[str, ...]]
+    stems: dict[str, str]
     on_chip: dict[str, tuple[str, int]]
 
 
@@ -87,6 +94,28 @@ def list_devices() -> tuple[Device, ...]:
     return tuple(load(device_id) for device_id in sorted(index().vendors))
 
 
+def _stems(ids: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """Device by what only its id begins with: `altra-max-m128` of `altra-max-m128-30`.
+
+    Left out is what would name another product (a GTX 1050 is no GTX 1050 Ti) and a single word
+    without a number, which may be said of anything.
+    """
+    begun: dict[str, set[str]] = {}
+    for device in ids:
+        words = device.split("-")
+        for count in range(1, len(words)):
+            begun.setdefault("-".join(words[:count]), set()).add(device)
+    found: dict[str, str] = {}
+    for stem, devices in begun.items():
+        if len(devices) > 1 or not ("-" in stem or re.search(r"\d", stem)):
+            continue
+        (device,) = devices
+        key = name_key(stem)
+        if _VARIANTS.isdisjoint(device.removeprefix(stem).split("-")) and not key.vendors:
+            found |= {text: device for text in key.keys if text not in taken}
+    return found
+
+
 def build_index(devices: Iterable[Device], ambiguous: Mapping[str, Iterable[str]]) -> Index:
     """Derives the index from the devices.
 
@@ -119,5 +148,6 @@ def build_index(devices: Iterable[Device], ambiguous: Mapping[str, Iterable[str]
         vendors=dict(sorted(vendors.items())),
         names=dict(sorted(names.items())),
         ambiguous=dict(sorted(shared.items())),
+        stems=dict(sorted(_stems(vendors, names.keys() | shared.keys()).items())),
         on_chip=largest_on_chip(devices),
     )

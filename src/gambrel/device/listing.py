@@ -58,7 +58,7 @@ class Filter:
     Attributes:
         text: Part of name, id or alias.
         vendor: Maker.
-        category: Part of the class.
+        category: Part of the class; an ``npu`` is an accelerator as well.
         min_memory: E.g. ``"24GiB"``.
         max_tdp: E.g. ``"75W"``.
     """
@@ -79,6 +79,10 @@ _SORTS: Final[dict[str, Callable[[DeviceRow], float | int | str | None]]] = {
     "tdp": lambda r: r.tdp_w,
     "ridge": lambda r: r.ridge_point,
 }
+
+
+#: Word → parts of the classes that it means: makers call both NPUs.
+_ALSO: Final = {"npu": ("npu", "accelerator")}
 
 
 def list_rows(
@@ -111,12 +115,15 @@ def list_rows(
 
 
 def _predicate(wanted: Filter) -> Callable[[Device], bool]:
+    named = (wanted.category or "").lower()
+    classes = _ALSO.get(named, (named,))
+
     def passes(device: Device) -> bool:
         names = " ".join((device.id, device.name, *device.aliases)).lower()
         return (
             (wanted.text is None or wanted.text.lower() in names)
             and (wanted.vendor is None or wanted.vendor.lower() == device.vendor.lower())
-            and (wanted.category is None or wanted.category.lower() in device.category.lower())
+            and any(one in device.category.lower() for one in classes)
         )
 
     return passes

@@ -57,7 +57,7 @@ def find(name: str, *, user_folder: Path | None = None) -> DeviceMatch:
         return DeviceMatch(device=device, note=f"{device.id} is read from {name}.")
     key = name_key(name)
     own, problems = _find_user_device(key, user_folder)
-    match = own or _find_exact(name, key) or _find_ambiguous(name, key)
+    match = own or _find_exact(name, key) or _find_ambiguous(name, key) or _find_stem(name, key)
     if match is None:
         raise UnknownNameError("device", name, _closest(name), " ".join([HINT, *problems]))
     return DeviceMatch(device=match.device, note=" ".join(filter(None, [match.note, *problems])))
@@ -175,7 +175,20 @@ def _find_ambiguous(name: str, key: NameKey) -> DeviceMatch | None:
     return None
 
 
-def _closest(name: str, count: int = 3) -> list[str]:
+def _find_stem(name: str, key: NameKey) -> DeviceMatch | None:
+    known = catalog.index()
+    found = next((known.stems[text] for text in key.keys if text in known.stems), None)
+    if found is None or not key.may_name(known.vendors[found]):
+        return None
+    return DeviceMatch(device=catalog.load(found), note=only_one(name, found))
+
+
+def only_one(name: str, device: str) -> str:
+    """Says that a name was completed."""
+    return f"{name} is taken for {device}, the only device whose name begins so."
+
+
+def _closest(name: str, count: int = 3, most: int = 8) -> list[str]:
     """Devices whose id holds all that was said, then those that are written alike."""
     known = catalog.index()
     names = known.names | {key: ids[0] for key, ids in known.ambiguous.items()}
@@ -183,4 +196,4 @@ def _closest(name: str, count: int = 3) -> list[str]:
     holding = sorted((d for d in known.vendors if said <= set(d.split("-"))), key=len)
     query = name_key(name).joined or name.lower()
     alike = (names[text] for text in closest(query, names.keys(), 20, 60))
-    return list(dict.fromkeys([*holding, *alike]))[: count + 1 if len(holding) > count else count]
+    return list(dict.fromkeys([*holding, *alike]))[: max(count, min(len(holding), most))]

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gambrel.closest import closest, family
 from gambrel.errors import FileFormatError, UnknownNameError
 from gambrel.fileio import check_name, path_of, read_bytes
 from gambrel.hub import folder_of, is_hub, title_of
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from gambrel.llm.spec import ModelSpec
 
 _FILE: Final = Path(__file__).parent / "models.json"
-#: How alike a name must be to be meant: below it are names of other networks.
-_NEAR: Final = 0.6
+#: How alike, of 100, a name must be to be meant: below it are names of other networks.
+_NEAR: Final = 84
+_HINT: Final = "Run 'gambrel models list', or give the model's config.json or --hub org/name."
 _MAX_BYTES: Final = 10_000_000
 
 
@@ -87,11 +89,9 @@ def _named(name: str) -> ModelSpec:
         from gambrel.llm.config.read import read_config
 
         return read_config(found[1], found[0])
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.lower(), names(), n=3, cutoff=_NEAR)
-    listed = "" if near else "Run 'gambrel models list'. "
-    raise UnknownNameError("language model", name, near, f"{listed}Or give a config.json.")
+    key, keys = _key(name), {_key(text): text for text in names()}
+    near = dict.fromkeys([*closest(key, keys, 3, _NEAR), *family(key, keys, 3)])
+    raise UnknownNameError("language model", name, [keys[k] for k in near][:3], _HINT)
 
 
 @lru_cache(maxsize=1)

@@ -160,8 +160,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.network_byte_per_s is None:
             raise DeviceError(
                 f"{devices} devices are more than the {self.devices_per_node} of a node "
-                f"({self.name}) of {device.id}, and the network between nodes is not known; give "
-                f"it with --topology node.toml: {_EXAMPLE}."
+                f"({self.name}) of {device.id}, and the network between nodes is not known; "
+                f"{_known_network(device)}give it with --topology node.toml: {_EXAMPLE}."
             )
         return Link(
             name=NETWORK,
@@ -173,6 +173,16 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def _source(self) -> Source:
         return Source(title=self.source or f"given in topology {self.name!r}", url=self.url)
+
+
+def _known_network(device: Device) -> str:
+    """What names a node of the device whose network is known; empty where there is none."""
+    known = [
+        node.name
+        for node, devices, _ in _shipped()
+        if device.id in devices and node.network_byte_per_s is not None
+    ]
+    return f"take that of a known node with --topology {' or '.join(known)}, or " if known else ""
 
 
 _HOSTS: Final = frozenset({"pcie", "usb3", "nvlink-c2c"})

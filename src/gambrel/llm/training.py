@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Final, TypeVar
 
 import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.analyze import analyze
-from gambrel.analysis.estimate import total
-from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.analysis.measures import Bound, Estimate
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.sol import Sol
@@ -39,11 +37,11 @@ from gambrel.llm.training_base import (
     as_run,
     base_of,
     forward_of,
-    offload_s,
     staged,
     written_of,
 )
 from gambrel.llm.training_end import crossings, end_of
+from gambrel.llm.training_expected import expected_of
 from gambrel.llm.training_memory import TrainingMemory, fullest
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_ranks import ranks_of, timeline_of
@@ -51,11 +49,8 @@ from gambrel.llm.training_run import TrainingRun, run_of
 from gambrel.llm.training_time import (
     GradientExchange,
     Parts,
-    Stack,
-    exchange_s,
     gradient_s,
     parts_of,
-    pass_s,
     stack_of,
 )
 from gambrel.views import Viewed
@@ -69,11 +64,13 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
 
     Attributes:
         expected: Seconds of a step, with range; never more certain than *medium*, since no
-            training step was measured.
+            training step was measured. None where neither steps nor kernels were, and then
+            whatever rests on it is None as well.
         sol_step_s: Speed of light of the busiest device: forward, backward and update, nothing
             recomputed, weights once per update, no bubble. No run is faster; None where no roof is
             known.
         roofline_step_s: By the roofline, kernel by kernel, without the bubble.
+        bound: The roofline's verdict: what is busy longest; None where a roof is unknown.
         limited_by: What takes the largest share of the expected time: ``compute``, ``memory``,
             ``network``, ``launches`` or ``host``.
         bubble: Share of the step that stages wait.
@@ -99,14 +96,15 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
         run: The whole run; None where its tokens were not asked for.
     """
 
-    expected: Estimate
+    expected: Estimate | None
     sol_step_s: float | None
     roofline_step_s: float
-    limited_by: str
+    bound: Bound | None
+    limited_by: str | None
     bubble: float
-    exchange_s: float
-    update_s: float
-    tokens_per_s_per_device: float
+    exchange_s: float | None
+    update_s: float | None
+    tokens_per_s_per_device: float | None
     model_flops: float
     mfu: float | None
     hfu: float | None
@@ -116,23 +114,34 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
     ranks: tuple[TrainingMemory, ...] = ()
     timeline: Timeline | None = None
     parts: Parts | None = None
-    offload_s: float = 0.0
+    offload_s: float | None = 0.0
     recompute: str = "none"
     choices: tuple[RecomputeChoice, ...] = ()
     assumptions: tuple[str, ...] = ()
     run: TrainingRun | None = None
 
     @property
-    def step_s(self) -> float:
+    def step_s(self) -> float | None:
         """Expected seconds of a step."""
-        return self.expected.value
+        return self.expected.value if self.expected else None
+
+    @property
+    def confidence_reason(self) -> str:
+        """What the expected time rests on, or why there is none."""
+        without = (a for a in (self.passes, self.end) if a.expected_time_s is None)
+        if self.expected is not None:
+            return self.expected.reason
+        return next((a.confidence_reason for a in without), "")
 
     def over(self, tokens: float | None, devices: int) -> TrainingStep:
-        """The step with the run of so many tokens on all devices; itself without any."""
+        """The step with the run of so many tokens on all devices; itself without any tokens."""
+        expected, rate = self.expected, self.tokens_per_s_per_device
         if tokens is None:
             return self
-        expected = self.expected
-        per_step = self.tokens_per_s_per_device * expected.value * devices
+        if expected is None or rate is None:
+            said = "the run takes as many steps, of which no time is expected."
+            return _replace(self, assumptions=(*self.assumptions, said))
+        per_step = rate * expected.value * devices
         run = run_of(tokens, per_step, devices, (expected.value, expected.low, expected.high))
         return _replace(self, run=run)
 
@@ -290,134 +299,43 @@ def _summary(
     """The record; ``flops`` are those of a token in the whole model, and HFU over MFU."""
     for analysis in (passes, end):
         _check_known(analysis)
-    shares = {group.name: group.measures for group in end.by_kind}
-    tuned = parts if plan.tuning == "tuned" else None
-    one = _kernels(passes.expected_time_s, passes.roofline_time_s, tuned)
-    passed = one.times(plan.microbatches / (1 - plan.bubble))
-    shown, update = (
-        _kernels(shares[kind].expected_time_s, shares[kind].roofline_time_s, tuned)
-        if kind in shares
-        else _NOTHING
-        for kind in ("collective", "optimizer")
-    )
-    shown = shown.times(1 - (plan.overlap or 0.0))
-    expected = _one_after_another(passed, shown, update)
-    limited_by = _limiter(
-        (passed, passes.limited_by),
-        (shown, Limiter.NETWORK),
-        (update, shares["optimizer"].limited_by),
-    )
-    expected, limited_by, exchange, link_s = _timed(
-        plan, passes, parts, sol, written, (passed, expected, limited_by, shown.value)
-    )
-    step = expected.value
+    times = expected_of(plan, passes, end, parts, sol, written)
+    step = times.expected.value if times.expected else None
     tokens = plan.tokens / plan.sharding.devices
     per_token, repeated = flops
     peak = passes.total.peak_flop_per_s
-    mfu = None if peak is None else roofline.ratio(per_token * tokens, step * peak)
+    mfu = roofline.ratio(per_token * tokens, step * peak) if step and peak else None
     return TrainingStep(
-        expected=expected,
+        expected=times.expected,
         sol_step_s=sol.time_s,
-        roofline_step_s=plan.microbatches * _known(passes.roofline_time_s)
-        + _known(end.roofline_time_s),
-        limited_by=limited_by,
+        roofline_step_s=plan.microbatches * (passes.roofline_time_s or 0.0)
+        + (end.roofline_time_s or 0.0),
+        bound=_bound(plan.microbatches, passes, end),
+        limited_by=times.limited_by,
         bubble=plan.bubble,
-        exchange_s=exchange,
-        offload_s=link_s,
+        exchange_s=times.exchange_s,
+        offload_s=times.offload_s,
         recompute=plan.recompute,
-        update_s=update.value if tuned is None else tuned.update_s,
-        tokens_per_s_per_device=tokens / step,
+        update_s=times.update_s,
+        tokens_per_s_per_device=tokens / step if step else None,
         model_flops=per_token,
         mfu=mfu,
         hfu=None if mfu is None else mfu * repeated,
         memory=memory,
         passes=passes,
         end=end,
-        parts=tuned,
+        parts=parts if plan.tuning == "tuned" else None,
         assumptions=remarks,
     )
 
 
-def _timed(
-    plan: TrainingPlan,
-    passes: Analysis,
-    parts: Parts | None,
-    sol: Sol,
-    written: Intermediates,
-    added: tuple[Estimate, Estimate, str, float],
-) -> tuple[Estimate, str, float, float]:
-    """The step, what limits it, the exchange that shows and the wait for the host's link.
-
-    ``added`` are the passes, the step, its limit and the exchange as kernels add up; tuned stacks
-    replace them where some were measured.
-    """
-    passed, expected, limited_by, exchange = added
-    stack = stack_of(passes.hardware)
-    one_s = passed.value / (plan.microbatches + plan.idle)
-    if parts is not None and stack is not None:
-        whole, limit, shown = _of_stack(plan, parts, stack, sol, passes.hardware)
-        if plan.tuning == "tuned":
-            whole = _both(whole, expected, "kernels of today one after another take less")
-            expected, limited_by, exchange = whole, limit, shown
-            one_s = pass_s(parts, stack)[0]
-        else:
-            why = "published tuned steps, many with slower attention, take longer"
-            expected = _both(expected, whole, why)
-    link_s = offload_s(plan, passes.hardware, written, one_s)
-    return _later(expected, link_s), limited_by, exchange, link_s
-
-
-def _of_stack(
-    plan: TrainingPlan, parts: Parts, stack: Stack, sol: Sol, device: Device
-) -> tuple[Estimate, str, float]:
-    """Seconds of a step under tuned stacks with their range, what limits it, and the exchange."""
-    one, shares = pass_s(parts, stack)
-    busy = plan.microbatches * one
-    shown = exchange_s(parts, stack, busy)
-    if plan.overlap is not None:
-        shown = roofline.seconds(parts.gradient_s, stack.network) * (1 - plan.overlap)
-    whole = busy + plan.idle * one + shown + parts.update_s
-    least = sol.time_s or 0.0
-    takes = {name: value * (plan.microbatches + plan.idle) for name, value in shares.items()}
-    takes[Limiter.NETWORK] += shown
-    takes[Limiter.MEMORY] += parts.update_s
-    low, high = stack.ends(device)
-    unfitted = "" if stack.fits(device) else f"; steps on {device.name} were not fitted"
-    on = f" on {stack.production_on}" if stack.production_on else ""
-    estimate = Estimate(
-        value=max(whole, least),
-        low=max(whole * low, least),
-        high=max(whole * high, least),
-        confidence="low" if unfitted else "medium",
-        reason=f"form fitted to {stack.rows} published steps of tuned runs on {stack.name} "
-        f"({stack.error:.0%} off with the model left out, up to {stack.high:.2f} times as long); "
-        f"production runs{on} take up to {stack.production:.1f} times as long{unfitted}",
-    )
-    return estimate, max(takes, key=lambda name: takes[name]).value, shown
-
-
-def _both(one: Estimate, other: Estimate, why: str) -> Estimate:
-    """An estimate whose range reaches to that of the other way of counting."""
-    if one.low <= other.value <= one.high:
-        return one
-    low, high = min(one.low, other.value), max(one.high, other.value)
-    return _replace(one, low=low, high=high, reason=f"{one.reason}; {why}")
-
-
-def _later(expected: Estimate, seconds: float) -> Estimate:
-    """The same, so much longer."""
-    if not seconds:
-        return expected
-    return _replace(
-        expected,
-        value=expected.value + seconds,
-        low=expected.low + seconds,
-        high=expected.high + seconds,
-    )
-
-
-_NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
-_T = TypeVar("_T")
+def _bound(microbatches: int, passes: Analysis, end: Analysis) -> Bound | None:
+    """The roofline's verdict of a step: what is busy longest; None where that of a pass is."""
+    busy: dict[Bound, float] = defaultdict(float)
+    for analysis, times in ((passes, microbatches), (end, 1)):
+        for resource in analysis.total.times:
+            busy[resource.bound] += times * resource.time_s
+    return passes.bound and max(busy, key=lambda bound: busy[bound])
 
 
 def _check_known(analysis: Analysis) -> None:
@@ -438,42 +356,3 @@ def _check_known(analysis: Analysis) -> None:
                 f"{analysis.hardware.id}: the time of {op.name} is unknown, as its roofs for this "
                 "format are; choose another --precision, or give a device file that has them."
             )
-
-
-def _kernels(expected: Estimate | None, roofline_s: float | None, parts: Parts | None) -> Estimate:
-    """What kernels add up to; their roofline where none was measured but whole steps were.
-
-    The constants of whole steps replace it.
-    """
-    if expected is None and parts is not None and roofline_s is not None:
-        return Estimate(
-            value=roofline_s, low=roofline_s, high=roofline_s, confidence="low", reason="roofline"
-        )
-    return _known(expected)
-
-
-def _known(value: _T | None) -> _T:
-    if value is None:
-        raise DeviceError(
-            "no constants for expected times under this runtime on this device; choose another "
-            "--runtime, or fit them with 'gambrel calibrate'."
-        )
-    return value
-
-
-def _limiter(*parts: tuple[Estimate, Limiter | None]) -> str:
-    """What limits the parts with the largest share of the step."""
-    shares: dict[Limiter, float] = defaultdict(float)
-    for part, limiter in parts:
-        if limiter is not None:
-            shares[limiter] += part.value
-    return max(shares, key=lambda name: shares[name]).value
-
-
-def _one_after_another(*parts: Estimate) -> Estimate:
-    """Their sum, less certain than kernels alone: no training step was measured."""
-    whole = total((part, None) for part in parts if part.value)
-    assert whole is not None  # forward has at least one op
-    confidence = "low" if whole.confidence == "low" else "medium"
-    reason = f"kernels: {whole.reason}; no training step was measured"
-    return _replace(whole, confidence=confidence, reason=reason)

@@ -101,7 +101,7 @@ class TrainingSearch(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=
 
     def mfu(self, trial: SearchedPlan) -> float | None:
         """Of a plan; as that of the best one, by time."""
-        if self.step is None or self.step.mfu is None:
+        if self.step is None or self.step.mfu is None or self.step.step_s is None:
             return None
         return self.step.mfu * self.step.step_s / trial.step_s
 

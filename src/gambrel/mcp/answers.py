@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gambrel.advise.design.record import DesignLayer, FusionDepth, Sensitivity
 from gambrel.analysis.question import Question
 from gambrel.api.verbs import answer
 from gambrel.device.model import Ceiling, MemoryLevel
 from gambrel.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from gambrel.analysis.sweep.record import Sweep
+    from gambrel.engine.tables import PointTable
 
 
 class Datasheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +55,101 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     terms: dict[str, str]
     device: tuple[str, ...]
+
+
+class SweepAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Points of a sweep as rows, the highest rate first.
+
+    Attributes:
+        models: Names of the models.
+        asked: Points that were asked for.
+        rows: That were kept.
+        said: What the points come to, a sentence each.
+        pareto: Objectives of `front`.
+        front: Points that no other beats in every objective.
+        table: Points with their figures; those that are refused say why.
+        column_units: Column → unit of its numbers.
+    """
+
+    models: tuple[str, ...]
+    asked: int
+    rows: int
+    said: tuple[str, ...]
+    pareto: tuple[str, ...]
+    front: tuple[dict[str, Any], ...]
+    table: tuple[dict[str, Any], ...]
+    column_units: dict[str, str]
+
+
+class DesignAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Designs under models, and the fastest one within the budgets layer by layer.
+
+    Attributes:
+        name: Of the specification.
+        designs: All of them, see `SweepAnswer`.
+        chosen: Parameters of the design that is looked at.
+        totals: Its figures under all models together.
+        layers: Its layers, slowest first.
+        sensitivities: What 10 % more of each parameter is worth, largest gain first.
+        fusion: How deep its memory lets layers fuse.
+        assumptions: What the figures rest on.
+        warnings: What the reader should know.
+    """
+
+    name: str
+    designs: SweepAnswer
+    chosen: dict[str, Any]
+    totals: dict[str, Any]
+    layers: tuple[DesignLayer, ...]
+    sensitivities: tuple[Sensitivity, ...]
+    fusion: tuple[FusionDepth, ...]
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def sweep(question: Question) -> SweepAnswer:
+    """A sweep as rows."""
+    found = answer(question)
+    return _as_rows(found, found)
+
+
+def design(question: Question) -> DesignAnswer:
+    """A study of designs, its points as rows."""
+    found = answer(question)
+    own = {n: getattr(found, n) for n in DesignAnswer.__struct_fields__ if n != "designs"}
+    return DesignAnswer(**own, designs=_as_rows(found.sweep, found))
+
+
+def _as_rows(found: Sweep, said: Any) -> SweepAnswer:
+    """The rows; ``said`` is the record whose report says what they come to."""
+    from gambrel.report import document
+
+    return SweepAnswer(
+        models=found.models,
+        asked=found.points,
+        rows=found.rows,
+        said=document(said).answer,
+        pareto=found.pareto,
+        front=_rows(found, found.front) if found.front is not None else (),
+        table=_rows(found, found.table),
+        column_units={f.name: f.unit for f in found.fields if f.unit},
+    )
+
+
+def _rows(found: Sweep, table: PointTable) -> tuple[dict[str, Any], ...]:
+    """One row a point; the highest rate first, the refused ones last."""
+    from gambrel.engine.tables import plain
+
+    columns = {field.name: plain(table[field.name]) for field in found.fields}
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return tuple(sorted(rows, key=_rate, reverse=True))
+
+
+def _rate(row: dict[str, Any]) -> float:
+    rate, time = row.get("items_per_s"), row.get("array_time_s")
+    if rate is None and time:
+        rate = 1 / time
+    return rate if rate is not None and rate == rate and row.get("fits") is not False else -1.0
 
 
 def analyze(question: Question) -> Any:

@@ -68,7 +68,8 @@ class _Cut:
 
     def _listed(self, values: Any) -> list[Any]:
         listed = list(values)
-        if self.top and listed and _is_record(type(listed[0])) and len(listed) > self.top:
+        rows = bool(listed) and (isinstance(listed[0], Mapping) or _is_record(type(listed[0])))
+        if self.top and rows and len(listed) > self.top:
             self.left_out += len(listed) - self.top
             listed = listed[: self.top]
         return [self.value(one) for one in listed]

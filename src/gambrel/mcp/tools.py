@@ -113,6 +113,10 @@ _ABOUT: Final = {
     "check": "Whether a model on a device meets targets, and for a FAIL what would make it pass.",
     "compare": "Models on devices in precisions and at batches, best first; unknown stays unknown.",
     "select": "The devices on which a model meets targets; unknowns and near misses stand apart.",
+    "sweep": "Many points at once: every combination of models, devices, runtimes, formats and "
+    "sizes; the best first, and the Pareto front.",
+    "design": "A device that does not exist yet: time, energy and area of every combination of its "
+    "parameters under models.",
     "judge": "Whether a measured time of a kernel, layer or model is impossible, at the limit, of "
     "library class, or leaves headroom; score against the speed of light.",
     "limits": "What a kernel, layer or model needs at the least: work, traffic, speed of light, "
@@ -137,6 +141,8 @@ _ABOUT: Final = {
 }
 #: Verb → class of the answer where it is not the one of the verb, and its name in a list.
 _RECORDS: Final = {
+    "sweep": ("gambrel.mcp.answers:SweepAnswer", ""),
+    "design": ("gambrel.mcp.answers:DesignAnswer", ""),
     "devices": ("gambrel.device.listing:DeviceRow", "devices"),
     "device": ("gambrel.mcp.answers:Datasheet", ""),
     "models": ("gambrel.workload:WorkloadSummary", "models"),

@@ -65,6 +65,7 @@ def content(analysis: Analysis, options: Options | None = None) -> dict[str, Any
     _refuse_non_finite(stored, "analysis")
     total = _measures(analysis.total, stored["total"])
     total |= {key: getattr(analysis, key) for key in _WHOLE if hasattr(analysis, key)}
+    total["confidence_reason"] = analysis.confidence_reason
     for key in _OF_TOTAL:
         stored.pop(key)
     body: dict[str, Any] = {

@@ -80,6 +80,7 @@ class DataTable(msgspec.Struct, frozen=True, kw_only=True):
         outside: What the part of the whole is that belongs to no row.
         all: Show every row, whatever the reader's limit.
         linked: Its rows are the dots of the chart, on a page.
+        listing: A list of the catalog, which other programs get in full.
     """
 
     columns: tuple[Column, ...]
@@ -90,6 +91,7 @@ class DataTable(msgspec.Struct, frozen=True, kw_only=True):
     outside: str = ""
     all: bool = False
     linked: bool = False
+    listing: bool = False
 
     @property
     def rows(self) -> int:

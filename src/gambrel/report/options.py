@@ -25,6 +25,7 @@ class Options:
         width: Columns of the terminal (table and roofline).
         height: Rows of the terminal roofline, labels included.
         color: Whether to write ANSI colours (table and roofline).
+        piped: Whether another program reads it: lists of the catalog are then cut nowhere.
         top: How many rows a table lists; 0 lists all.
         verbose: Whether to show what is folded: figures, definitions, assumptions, provenance.
         roofline: Whether the chart stands before the tables.
@@ -43,6 +44,7 @@ class Options:
     width: int = 80
     height: int = 24
     color: bool = False
+    piped: bool = False
     top: int = 15
     verbose: bool = False
     roofline: bool = False
@@ -83,6 +85,8 @@ def wants_color(stream: TextIO, environ: Mapping[str, str] | None = None) -> boo
 def terminal_options(stream: TextIO, *, top: int = 15, **more: bool) -> Options:
     """Options that suit ``stream``: its width and height where it is a terminal, 80 columns else.
 
+    Lists of the catalog take more than 80 where they need it.
+
     ``COLUMNS`` overrides the width, as everywhere. ``more`` are further fields of `Options`.
     """
     size = shutil.get_terminal_size((80, 32))
@@ -90,6 +94,7 @@ def terminal_options(stream: TextIO, *, top: int = 15, **more: bool) -> Options:
         width=size.columns,
         height=min(max(size.lines - 4, 16), 32),
         color=wants_color(stream),
+        piped=not stream.isatty() and "COLUMNS" not in os.environ,
         top=top,
         **more,  # type: ignore[arg-type]
     )

@@ -24,12 +24,12 @@ def training(step: TrainingStep, options: Options) -> tuple[Picture, ...]:
     """Where the time of a step goes, and the memory of a device: over the step where known."""
     memory = step.memory
     apart = {
-        "update of the weights": step.update_s,
-        "exchange that is not hidden": step.exchange_s,
-        "waiting for the host link": step.offload_s,
+        "update of the weights": step.update_s or 0.0,
+        "exchange that is not hidden": step.exchange_s or 0.0,
+        "waiting for the host link": step.offload_s or 0.0,
     }
-    passes = step.step_s - sum(apart.values())
-    times = {"forward and backward": passes, **apart}
+    passes = (step.step_s or 0.0) - sum(apart.values())
+    times = {"forward and backward": passes, **apart} if step.expected else {}
     sizes = {
         "parameters": memory.parameters_bytes,
         "gradients": memory.gradients_bytes,

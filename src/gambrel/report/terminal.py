@@ -104,7 +104,9 @@ def _block(block: Block, options: Options) -> list[RenderableType]:
 
 def _table(block: DataTable, options: Options) -> list[RenderableType]:
     shown, rest = block.cut(options.top)
-    parts: list[RenderableType] = [table(shown.columns, options.columns)] if block.rows else []
+    full = block.listing and options.piped
+    width = sum(c.natural + GAP for c in shown.columns) if full else options.columns
+    parts: list[RenderableType] = [table(shown.columns, width)] if block.rows else []
     if rest:
         parts.append(line((rest, "dim")))
     return [*parts, line(block.note)] if block.note else parts

@@ -80,14 +80,15 @@ def runtime(name: str) -> Runtime:
 def named(name: str, device: Device) -> Runtime:
     """A runtime by name or alias, on a device: where a part of it runs there, that part.
 
-    ``onnxruntime`` is its CUDA execution provider on NVIDIA's cards.
+    ``onnxruntime`` is its CUDA execution provider on NVIDIA's cards, and ``vllm`` on a TPU what
+    has that alias there.
 
     Raises:
         UnknownNameError: No such runtime.
     """
     found = runtime(name)
-    parts = (r for r in runtimes().values() if r.part_of == found.id)
-    return next((r for r in parts if matches(r.runs_on, device)), found)
+    meant = (r for r in runtimes().values() if found.id in (r.part_of, *r.aliases))
+    return next((r for r in meant if matches(r.runs_on, device)), found)
 
 
 def following(now: Runtime, move: str, device: Device) -> Runtime | None:

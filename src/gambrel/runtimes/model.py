@@ -261,7 +261,7 @@ class Runtime(
         service: Of a serving engine; None where nothing was measured.
         default_for: Where it is what people use.
         evidence: What expected times were compared with.
-        aliases: Other names.
+        aliases: Other names; the id of another runtime means this one where only this one runs.
     """
 
     id: str

@@ -106,6 +106,12 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
 
 
+#: Dimensions of a batch of images.
+_IMAGES: Final = 4
+#: The way to images of another side.
+_OTHER_SIDE: Final = (
+    " For images of another side give an .onnx export at that side, timm/NAME, or file.py:function."
+)
 #: Inputs that a message may list.
 _FEW_INPUTS: Final = 2
 
@@ -171,12 +177,17 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
                 continue
             if name not in known:
                 have = ", ".join(known) or "none: its sizes are fixed"
+                other = _OTHER_SIDE if name == "image" and self._sees() else ""
                 raise WorkloadError(
-                    f"{self.name} has no size {name!r}; it has {have}{self._taken()}."
+                    f"{self.name} has no size {name!r}; it has {have}{self._taken()}.{other}"
                 )
             known[name].check(value)
             values[name] = value
         return values
+
+    def _sees(self) -> bool:
+        """Whether an input is a batch of images."""
+        return any(t.role is Role.INPUT and len(t.shape) == _IMAGES for t in self.tensors)
 
     def _taken(self) -> str:
         """The shapes of a few inputs, for a message."""

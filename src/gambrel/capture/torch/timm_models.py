@@ -12,10 +12,13 @@ from gambrel.capture.closed_form import SYMBOLS
 from gambrel.capture.torch import capture, ensure_torchvision, lean_init
 from gambrel.capture.torch.hf_inputs import check_sizes
 from gambrel.capture.torch.hf_sizes import capture_open
+from gambrel.capture.torch.torchvision_models import side_of
 from gambrel.errors import CaptureError, InputError, UnknownNameError, require
 from gambrel.workload import Symbol, Workload
 
 PREFIX: Final = "timm/"  # as on the hub
+#: They train with branches that are merged into one convolution for use.
+MERGED: Final = ("mobileone", "repvit", "fastvit", "repvgg")
 
 
 def workload_from_timm(
@@ -25,6 +28,7 @@ def workload_from_timm(
     train: bool = False,
     autocast: str | None = None,
     classes: int | None = None,
+    like: Workload | None = None,
 ) -> Workload:
     """One forward pass, or one training step, of a model of timm.
 
@@ -35,6 +39,7 @@ def workload_from_timm(
         train: Include backward and optimizer.
         autocast: The format of ``torch.autocast`` around it.
         classes: Outputs of its head; None for as many as its weights have.
+        like: The same as it is built in: its side is the default, its branches are merged.
 
     Raises:
         MissingExtraError: timm is not installed.
@@ -53,7 +58,8 @@ def workload_from_timm(
         closest = difflib.get_close_matches(model.partition(".")[0], known, 3, 0.4)
         raise UnknownNameError("model of timm", model, closest, f"It has {len(known)}.")
     given = {k: v for k, v in (sizes or {}).items() if v is not None}
-    channels, side = _input_of(model)
+    channels, own = _input_of(model)
+    side = own if like is None else side_of(like)
     symbols = (
         SYMBOLS["batch"],
         Symbol(name="image", default=side, about="side of the image in pixels"),
@@ -62,6 +68,7 @@ def workload_from_timm(
     given.setdefault("image", side)
     more = {} if given["image"] == side else {"img_size": given["image"]}
     module = _built(model, {} if classes is None else {"num_classes": classes}, more)
+    module = module if like is None or train else _deployed(module, model)
 
     def at(sizes: Mapping[str, int]) -> Workload:
         import torch
@@ -73,6 +80,16 @@ def workload_from_timm(
     return replace(
         found, name=name, origin=f"timm {timm.__version__} {type(module).__name__}, {model}"
     )
+
+
+def _deployed(module: Any, model: str) -> Any:
+    """The module with branches merged that only training needs."""
+    if not model.startswith(MERGED):
+        return module
+    from timm.utils import reparameterize_model
+
+    with lean_init():
+        return reparameterize_model(module)
 
 
 def _input_of(model: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,6 +14,12 @@ from gambrel.capture.torch.hf_inputs import check_sizes
 from gambrel.capture.torch.hf_sizes import capture_open
 from gambrel.errors import CaptureError, require
 from gambrel.workload import Role, Symbol, Workload
+
+_TRAINS: Final = (
+    "training takes more than images: give code of PyTorch (file.py:function) that computes its "
+    "loss, or train one that classifies, e.g. resnet50"
+)
+_TAKES: Final = "for another image size give an .onnx export at that size, or file.py:function"
 
 
 def workload_from_torchvision(
@@ -37,18 +44,19 @@ def workload_from_torchvision(
         InputError: A size that the model does not have.
         CaptureError: It takes no images alone in training, or not of this size.
     """
+    what = f"a training step of {like.name}" if train else f"{like.name} at another image size"
     for package in ("torch", "torchvision"):
-        require(package, "timm", f"a training step of {like.name}")  # timm brings torchvision
+        require(package, "timm", what)  # timm brings torchvision
     ensure_torchvision()
     import torch
     from torchvision import models
 
-    if model not in models.list_models(module=models):
+    classifies = model in models.list_models(module=models)
+    if not classifies and (train or model not in models.list_models(module=models.segmentation)):
         raise CaptureError(
-            f"{like.name} is no classifier of images, whose training takes more than them; give "
-            "code of PyTorch (file.py:function) that computes its loss."
+            f"{like.name} is no classifier of images; {_TRAINS if train else _TAKES}."
         )
-    side = _side(like)
+    side = side_of(like)
     symbols = (
         SYMBOLS["batch"],
         Symbol(name="image", default=side, about="side of the image in pixels"),
@@ -58,7 +66,8 @@ def workload_from_torchvision(
     given.setdefault("image", side)
     with lean_init(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of how weights are initialized
-        module = models.get_model(model, weights=None)
+        backbone = {} if classifies else {"weights_backbone": None}
+        module = models.get_model(model, weights=None, **backbone).train(train)
 
     def at(sizes: Mapping[str, int]) -> Workload:
         image = torch.empty((sizes["batch"], 3, *[sizes["image"]] * 2), device="meta")
@@ -67,7 +76,7 @@ def workload_from_torchvision(
     return replace(capture_open(at, symbols, given), name=like.name, origin=like.origin)
 
 
-def _side(like: Workload) -> int:
+def side_of(like: Workload) -> int:
     """Pixels along an image, as the built-in model has them."""
     for symbol in like.symbols:
         if symbol.name == "image":

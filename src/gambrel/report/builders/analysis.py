@@ -7,7 +7,6 @@ from typing import Any
 
 from gambrel.analysis.fold import fold
 from gambrel.analysis.measures import STREAMED, Estimate, Measures, State
-from gambrel.analysis.plan import OR
 from gambrel.analysis.result import Analysis, Group, OpResult
 from gambrel.report import analysis_json
 from gambrel.report.blocks import (
@@ -93,20 +92,11 @@ def _time(analysis: Analysis) -> str:
         return f"Expected: {estimate_text(expected)}, {rate}{latency}"
     roof = analysis.total.roofline_time_s
     if roof is None:
-        return "Expected: unknown, as the roofline is: the device publishes no roof for this work"
+        return f"Expected: unknown, as the roofline is: {analysis.confidence_reason}"
     rate = f", {rate_text(number / roof)} {unit}/s" if roof else ""
     if analysis.left_out:
         rate = f", leaving out {analysis.left_out}"
-    return f"Roofline: {format_si(roof, 's')}{rate}; no expected time: {_why_none(analysis)}"
-
-
-def _why_none(analysis: Analysis) -> str:
-    """Why there is a roofline and no expected time."""
-    unknown = [one for one in analysis.sol.unknown if OR not in one]
-    if analysis.bound is None and unknown:
-        return f"the device publishes no peak for {' and '.join(unknown)} work"
-    precision = analysis.model.precision
-    return f"no constants were fitted for this device and runtime in {precision}"
+    return f"Roofline: {format_si(roof, 's')}{rate}; no expected time: {analysis.confidence_reason}"
 
 
 def _limits(analysis: Analysis) -> str:

@@ -19,6 +19,7 @@ from gambrel.report.blocks import (
     Section,
     col,
     count,
+    rate_text,
     seconds,
     section,
     sections,
@@ -35,6 +36,8 @@ STYLES: Final = {
 }
 #: Requirements that have figures at the top.
 _SHOWN: Final = 2
+#: What a missed limit is, where it is not too much of something.
+_BEYOND: Final = {"latency": "too slow", "throughput": "too slow", "efficiency": "too little"}
 _TITLES: Final = {
     Verdict.PASS: "What would make it pass",
     Verdict.MARGINAL: "What would make it marginal",
@@ -91,8 +94,8 @@ def _key_figures(found: Check) -> Iterator[KeyFigure]:
         )
         yield KeyFigure(
             label=limit_text(c),
-            text="unknown" if c.headroom is None else _spare(c.headroom),
-            formula="(limit - expected) / limit; for a least value (expected - limit) / limit",
+            text="unknown" if c.headroom is None else _spare(c),
+            formula="(limit - expected) / limit; for a least value (expected - limit) / expected",
         )
 
 
@@ -112,16 +115,17 @@ def _tried(found: Check) -> DataTable | None:
 
 
 def _line(c: Constraint) -> str:
-    spare = "" if c.headroom is None else f", {_spare(c.headroom)}"
+    spare = "" if c.headroom is None else f", {_spare(c)}"
     between = range_text(c.figure)
     around = f" ({between})" if between and between != "exact" else ""
     limit = limit_text(c).removeprefix(f"{c.metric} ")
     return f"{value_text(c.figure)}{around} against {limit}{spare}"
 
 
-def _spare(headroom: float) -> str:
+def _spare(c: Constraint) -> str:
+    headroom = c.headroom or 0.0
     if headroom < -1:
-        return f"a factor of {1 - headroom:.3g} beyond it"
+        return f"{rate_text(1 - headroom)} times {_BEYOND.get(c.metric, 'too much')}"
     return f"{headroom:.0%} to spare" if headroom >= 0 else f"{-headroom:.0%} beyond it"
 
 
@@ -171,7 +175,10 @@ def range_text(figure: Figure) -> str:
 
 
 def _headroom(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0%}"
+    """What is left of the limit; beyond twice the limit a factor, where percents say little."""
+    if value is None or value >= -1:
+        return "unknown" if value is None else f"{value:.0%}"
+    return f"{rate_text(1 - value)}× beyond"
 
 
 def _fixes(found: Check) -> Section:

@@ -41,6 +41,7 @@ def document(found: Devices, _options: Options) -> Document:
         col("TDP", "tdp_w", partial(format_si, unit="W"), 4),
         note=foot,
         all=True,
+        listing=True,
     )
     return Document(title=format_count(len(rows), "device"), sections=sections(section(table)))
 

@@ -39,6 +39,7 @@ def document(found: Models, _options: Options) -> Document:
         col("origin", "origin", priority=8, minimum=20, shorten=cut),
         note=_FOOT,
         all=True,
+        listing=True,
     )
     language = (
         "From their published configuration, in either phase (prefill, decode): "

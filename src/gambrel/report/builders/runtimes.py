@@ -32,6 +32,7 @@ def document(found: Runtimes, _options: Options) -> Document:
         col("about", "about", priority=1, minimum=24, shorten=cut),
         note="rows: measurements behind its expected times; 'gambrel runtimes show NAME' has them.",
         all=True,
+        listing=True,
     )
     return Document(title=format_count(len(rows), "runtime"), sections=sections(section(table)))
 

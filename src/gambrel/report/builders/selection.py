@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gambrel.advise.limits import format_metric
 from gambrel.advise.select import Candidate, Selection
 from gambrel.advise.verdict import Constraint, Verdict, expected_beyond
+from gambrel.analysis.settings import ASKED
 from gambrel.report.blocks import (
     Column,
     DataTable,
@@ -187,6 +188,6 @@ def _failed(found: Selection) -> str:
 
 def _formats(found: Selection) -> list[str]:
     everyone = (*found.meets, *found.unknown, *found.near)
-    if all(c.row.precision_reason == "as asked" for c in everyone):
+    if all(c.row.precision_reason.startswith(ASKED) for c in everyone):
         return []
     return ["each device in the format that its engine is made for, because none was given."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -37,19 +38,19 @@ _APART: Final = frozenset({"expected", "passes", "end", "parts", "memory"})
 
 def document(step: TrainingStep, _options: Options) -> Document:
     """Time of a step, rate and memory."""
-    m, expected = step.memory, step.expected
+    m = step.memory
     fits = {None: "capacity unknown", True: "fits", False: "does NOT fit"}[m.fits]
     if m.fits and not m.within(UTILIZATION):
         fits = "fits on paper, with too little left for the context and buffers"
     parts = (
-        ("Confidence", confidence_text(expected)),
+        ("Confidence", confidence_text(step.expected)),
         ("Recomputed", step.recompute.replace(",", ", ")),
         ("Bubble", format_percent(step.bubble)),
-        ("Exchange", format_si(step.exchange_s, "s")),
-        ("Update", format_si(step.update_s, "s")),
-        *((("Host link", format_si(step.offload_s, "s")),) if step.offload_s else ()),
+        ("Exchange", _known(step.exchange_s)),
+        ("Update", _known(step.update_s)),
+        ("Host link", _known(step.offload_s or None)),
         ("Model work", f"{format_si(step.model_flops, 'FLOP')} per token"),
-        ("HFU", f"{format_percent(step.hfu)}, with what is recomputed"),
+        ("HFU", f"{format_percent(step.hfu)}, with what is recomputed" if step.hfu else ""),
         ("Parameters", format_capacity(m.parameters_bytes)),
         ("Gradients", format_capacity(m.gradients_bytes)),
         ("Optimizer", format_capacity(m.optimizer_bytes)),
@@ -58,19 +59,13 @@ def document(step: TrainingStep, _options: Options) -> Document:
     return Document(
         title=f"{step.passes.model.name} on {step.passes.hardware.id}, training step",
         answer=(
-            f"Expected: {format_si(step.step_s, 's')} ({format_si(expected.low, 's')} to "
-            f"{format_si(expected.high, 's')}, {expected.confidence} confidence)",
-            f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
-            f"{format_percent(step.mfu)}",
-            f"Limited by: {LIMITERS.get(step.limited_by, 'unknown')}; roofline "
-            f"{format_si(step.roofline_step_s, 's')}, speed of light "
-            f"{format_si(step.sol_step_s, 's')}",
+            *_times(step),
             f"Memory: {format_capacity(m.total_bytes)} of {format_capacity(m.capacity_bytes)} per "
             f"device{_where(step)}, {fits}",
             *run_line(step),
         ),
         sections=sections(
-            section(FactList(items=parts)),
+            section(FactList(items=tuple(part for part in parts if part[1]))),
             section(_ranks(step) if len(step.ranks) > 1 else None),
             section(_over_time(step)),
             section(_choices(step) if step.choices else None),
@@ -79,6 +74,35 @@ def document(step: TrainingStep, _options: Options) -> Document:
         source="expected times of the step's ops on the device; communication from its links",
         figures=tuple(step_figures(step)),
     )
+
+
+def _known(value: float | None) -> str:
+    """Seconds; empty where there are none, so that the line is left out."""
+    return "" if value is None else format_si(value, "s")
+
+
+def _times(step: TrainingStep) -> Iterator[str]:
+    """How long, at which rate and what limits; the roofline alone where no time is expected."""
+    limits = (
+        f"roofline {format_si(step.roofline_step_s, 's')}, speed of light "
+        f"{format_si(step.sol_step_s, 's')}"
+    )
+    expected = step.expected
+    if expected is None:
+        yield (
+            f"Roofline: {format_si(step.roofline_step_s, 's')}"
+            f"{' without the pipeline bubble' if step.bubble else ''}; no expected time: "
+            f"{step.confidence_reason}"
+        )
+        yield f"Bound: {step.bound.value if step.bound else 'unknown'}; {limits}"
+        return
+    yield (
+        f"Expected: {format_si(expected.value, 's')} ({format_si(expected.low, 's')} to "
+        f"{format_si(expected.high, 's')}, {expected.confidence} confidence)"
+    )
+    rate = rate_text(step.tokens_per_s_per_device)
+    yield f"Rate: {rate} tokens/s per device, MFU {format_percent(step.mfu)}"
+    yield f"Limited by: {LIMITERS.get(step.limited_by or '', 'unknown')}; {limits}"
 
 
 def run_line(step: TrainingStep) -> Iterator[str]:
@@ -132,39 +156,23 @@ def _over_time(step: TrainingStep) -> TextChart | None:
 
 def _choices(step: TrainingStep) -> DataTable:
     """What recomputing each class of ops would free and cost."""
+    whole = step.step_s or math.inf
     return table_of(
         step.choices,
         col("recompute", "name"),
         col("frees", "freed_bytes", format_capacity),
         col("costs", "cost_s", seconds),
-        col("of the step", lambda c: c.cost_s / step.step_s, format_percent, 1, key="share"),
+        col("of the step", lambda c: c.cost_s / whole, format_percent, 1, key="share"),
         heading="Recomputation, beside keeping all",
         all=True,
     )
 
 
 def step_figures(step: TrainingStep) -> Iterator[KeyFigure]:
-    """Time, rate, MFU, limit and memory of a step."""
-    m, expected = step.memory, step.expected
-    yield KeyFigure(
-        label="time of a step",
-        text=format_si(step.step_s, "s"),
-        note=range_text(expected),
-        formula="Forward, backward and update of the pipeline with its bubble and exchange.",
-        confidence=confidence_text(expected),
-    )
-    yield KeyFigure(
-        label="rate",
-        text=f"{rate_text(step.tokens_per_s_per_device)} tokens/s",
-        note="per device",
-        formula="tokens of a step / (time of a step x devices)",
-    )
-    yield KeyFigure(
-        label="MFU",
-        text=format_percent(step.mfu),
-        note=f"HFU {format_percent(step.hfu)}",
-        formula="model FLOPs / (time x peak); HFU counts what is recomputed as well",
-    )
+    """Time, rate, MFU, limit and memory of a step; without time, rate and MFU where unknown."""
+    m = step.memory
+    if step.expected is not None:
+        yield from _time_figures(step)
     yield KeyFigure(
         label="speed of light",
         text=format_si(step.sol_step_s, "s"),
@@ -179,6 +187,28 @@ def step_figures(step: TrainingStep) -> Iterator[KeyFigure]:
     )
 
 
+def _time_figures(step: TrainingStep) -> Iterator[KeyFigure]:
+    yield KeyFigure(
+        label="time of a step",
+        text=format_si(step.step_s, "s"),
+        note=range_text(step.expected),
+        formula="Forward, backward and update of the pipeline with its bubble and exchange.",
+        confidence=confidence_text(step.expected),
+    )
+    yield KeyFigure(
+        label="rate",
+        text=f"{rate_text(step.tokens_per_s_per_device)} tokens/s",
+        note="per device",
+        formula="tokens of a step / (time of a step x devices)",
+    )
+    yield KeyFigure(
+        label="MFU",
+        text=format_percent(step.mfu),
+        note=f"HFU {format_percent(step.hfu)}",
+        formula="model FLOPs / (time x peak); HFU counts what is recomputed as well",
+    )
+
+
 def content(step: TrainingStep, _options: Options | None = None) -> dict[str, Any]:
     """The figures, without the analyses op by op."""
     return {
@@ -186,6 +216,7 @@ def content(step: TrainingStep, _options: Options | None = None) -> dict[str, An
         "hardware": step.passes.hardware.id,
         "step_s": step.step_s,
         "expected": step.expected,
+        "confidence_reason": step.confidence_reason,
         **{n: getattr(step, n) for n in step.__struct_fields__ if n not in _APART},
         "memory": {
             **msgspec.to_builtins(step.memory),

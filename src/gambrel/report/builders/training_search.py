@@ -59,7 +59,7 @@ def _answer(found: TrainingSearch) -> tuple[str, ...]:
     return (
         f"Best: {best.plan.sharding}, {_batch(best)}, {_savings(best)}: "
         f"{format_si(step.step_s, 's', 3)} per step ({range_text(step.expected)}, "
-        f"{step.expected.confidence} confidence)",
+        f"{step.expected.confidence if step.expected else 'unknown'} confidence)",
         f"Rate: {rate_text(step.tokens_per_s_per_device)} tokens/s per device, MFU "
         f"{format_percent(step.mfu)}; speed of light {format_si(step.sol_step_s, 's', 3)}",
         f"Memory: {format_capacity(best.memory_bytes)} of {format_capacity(found.capacity_bytes)} "
