@@ -16,11 +16,10 @@ _OFTEN_EMPTY: Final = frozenset(
 
 #: (Runtime, device or core) → ends that a range reaches at least: measured over expected of runs
 #: that others published and nothing was fitted to. YOLOX and RT-DETR on a Raspberry Pi 5
-#: (visionanalysis.org), which ncnn computes in 16 bits; MLPerf Tiny v1.3 with X-CUBE-AI 10.2, whose
+#: (visionanalysis.org); MLPerf Tiny v1.3 with X-CUBE-AI 10.2, whose
 #: kernels take half the cycles of those before.
 REACHED: Final = {
     ("pytorch", "raspberry-pi-5"): (0.5, 1.0),
-    ("ncnn", "raspberry-pi-5"): (0.4, 1.0),
     ("stm32cube-ai", "Cortex-M4"): (0.38, 1.0),
     ("stm32cube-ai", "Cortex-M7"): (0.38, 1.0),
     ("stm32cube-ai", "Cortex-M33"): (0.38, 1.0),
