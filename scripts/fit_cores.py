@@ -185,8 +185,9 @@ def entries_of(family: Family, found: Sequence[TinyRow]) -> list[dict[str, objec
     one = fit(family, mine)
     boards = left_out(family, mine, lambda r: r.device)
     models = left_out(family, mine, lambda r: r.model)
-    both = [r.seconds / s for held in (boards, models) for r, s in held.items()]
-    low, high = min(0.9, *np.quantile(both, [0.05])), max(1.1, *np.quantile(both, [0.95]))
+    both = [[r.seconds / s for r, s in held.items()] for held in (boards, models) if held]
+    low = min(0.9, *(np.quantile(ratios, 0.05) for ratios in both))
+    high = max(1.1, *(np.quantile(ratios, 0.95) for ratios in both))
     print(list(family.cores), family.dtype, {k: round(v, 3) for k, v in one.factors.items()})
     for name, held in (("board", boards), ("model", models)):
         errors = [abs(s / r.seconds - 1) for r, s in held.items()]
