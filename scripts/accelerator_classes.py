@@ -27,6 +27,7 @@ class Class:
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
         beside: Patterns of devices whose rows, of other releases, count for the range alone.
+        by_source: Whether the range also holds rows of each source by constants of the others.
         why: For the reader.
         source: Of the rows.
     """
@@ -41,6 +42,7 @@ class Class:
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
     beside: tuple[str, ...] = ()
+    by_source: bool = False
     why: str
     source: str
 
@@ -153,13 +155,14 @@ CLASSES: Final = (
     ),
     Class(
         runtime="ncnn",
-        name="YOLO11 under ncnn on a Raspberry Pi 5",
+        name="networks under ncnn on a Raspberry Pi 5",
         match=("raspberry-pi-5",),
         free=NETWORK,
-        formats=("fp32",),
-        why="shares of bandwidth and peak that two networks attain under ncnn on the four cores of "
-        "a Raspberry Pi 5, where it multiplies in 16 bits unless told otherwise",
-        source="ultralytics/ultralytics, docs/en/guides/raspberry-pi.md (figures only)",
+        by_source=True,
+        why="shares of bandwidth and peak that seven detectors attain in fp16 under ncnn on the "
+        "four cores of a Raspberry Pi 5; in fp32 none was measured",
+        source="ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, visionanalysis.org and "
+        "Arm's YOLO26 runtime (figures only)",
     ),
     Class(
         runtime="openvino-genai",

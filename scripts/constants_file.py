@@ -14,19 +14,6 @@ _OFTEN_EMPTY: Final = frozenset(
 )
 
 
-#: (Runtime, device or core) → ends that a range reaches at least: measured over expected of runs
-#: that others published and nothing was fitted to. YOLOX and RT-DETR on a Raspberry Pi 5
-#: (visionanalysis.org), which ncnn computes in 16 bits; MLPerf Tiny v1.3 with X-CUBE-AI 10.2, whose
-#: kernels take half the cycles of those before.
-REACHED: Final = {
-    ("pytorch", "raspberry-pi-5"): (0.5, 1.0),
-    ("ncnn", "raspberry-pi-5"): (0.4, 1.0),
-    ("stm32cube-ai", "Cortex-M4"): (0.38, 1.0),
-    ("stm32cube-ai", "Cortex-M7"): (0.38, 1.0),
-    ("stm32cube-ai", "Cortex-M33"): (0.38, 1.0),
-}
-
-
 def read() -> dict[str, Any]:
     """The constants by section."""
     content: dict[str, Any] = json.loads(TARGET.read_text(encoding="utf-8"))
@@ -41,9 +28,6 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
     """
     served = [s | {"framework": s["describes"]} for s in content["sets"] if _of_one(s)]
     content["sets"] = [s for s in content["sets"] if s not in served]
-    for one in (*content["shares"], *content["cycles"]):
-        low, high = REACHED.get((one["runtime"], one["match"][0]), (1.0, 1.0))
-        one["low"], one["high"] = min(one["low"], low), max(one["high"], high)
     for one in content.get("sets", ()):
         held = one.get("held_out", {})
         if len(held.get("by_framework", ())) == 1:

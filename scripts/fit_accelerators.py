@@ -4,9 +4,9 @@
 
 Rows are those of benchmarks/data/accelerators: steps of language models, batches of whole answers,
 and networks. Constants are fitted to the logarithm of measured over predicted, with a pull to where
-they start; errors are those of each model left out in turn, and of each device left out. The range
-holds nine rows of ten of both. ``--write`` replaces the shares of these runtimes in
-src/gambrel/analysis/calibration/constants.json.
+they start; errors are those of each model left out in turn, of each device left out, and in some
+classes of each source. The range holds nine rows of ten of all. ``--write`` replaces the shares of
+these runtimes in src/gambrel/analysis/calibration/constants.json.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.catalog import load
+from gambrel.device.cores import held_share
 from gambrel.device.model import Device
 from gambrel.llm.known import spec_of
 from gambrel.llm.sharded import build_rank
@@ -120,6 +121,7 @@ class Run:
     """A published run: its steps, and how many of each."""
 
     name: str
+    source: str
     model: str
     device: str
     phase: str
@@ -173,6 +175,7 @@ def _run(r: Mapping[str, str], tile: int) -> Run:
     what = f"{r['model']} {r['phase']} {r['batch']} x {r['input']}/{r['output']}"
     return Run(
         name=f"{r['device']} x{r['chips']} {what}",
+        source=r["source"],
         model=r["model"],
         device=r["device"],
         phase=r["phase"],
@@ -263,12 +266,13 @@ def _row(item: Item, roofs: Roofs, tile: int) -> dict[str, float]:
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
         if roof and engine is not Engine.SPECIAL:
             busy[engine] = max(busy.get(engine, 0.0), flops / roof[1])
+    held = held_share(roofs.device)
     link = roofs.link_byte_per_s
     return {
         "count": float(item.count),
         "launches": float(item.launches),
         "moved": (cost.read_bytes + cost.write_bytes) / (roofs.memory_byte_per_s or 1.0),
-        "worked": max((busy[e] * more for e in counted(stored) if e in busy), default=0.0),
+        "worked": max((busy[e] * more / held for e in counted(stored) if e in busy), default=0.0),
         "least": max(busy.values(), default=0.0),
         "linked": cost.link_bytes / link if link and cost.link_bytes else 0.0,
     }
@@ -299,7 +303,7 @@ def fit(one: Class, runs: Sequence[Run]) -> dict[str, float]:
 
 
 def left_out(one: Class, runs: Sequence[Run], by: str = "model") -> list[float]:
-    """Seconds of each run by constants that saw no run of its model, or of its device."""
+    """Seconds of each run by constants that saw no run of its model, device or source."""
     out: dict[int, float] = {}
     for name in sorted({getattr(r, by) for r in runs}):
         rest = [r for r in fitted(one, runs) if getattr(r, by) != name]
@@ -319,6 +323,9 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         further = 1.0
     else:
         further = CARRIED
+    if one.by_source:
+        ends = _spread(one, runs, "source")
+        low, high = min(low, ends[0]), max(high, ends[1])
     if len(runs) < FEW:
         low, high = min(low, LITTLE[0]), max(high, LITTLE[1])
     if one.beside:

@@ -108,6 +108,7 @@ class Row:
     runtime: str
     model: str
     precision: str
+    source: str = ""
     device: Device
     seconds: float
     bench: Workbench
@@ -156,6 +157,7 @@ def _published(name: str) -> list[Row]:
             runtime=r["runtime"],
             model=r["model"],
             precision=r["precision"],
+            source=r["source"].partition("-")[0],
             device=load_device(r["device"]),
             seconds=float(r["ms"]) * 1e-3,
             bench=_zoo(r["model"]),
@@ -314,6 +316,18 @@ def board_left_out(found: Sequence[Row]) -> Floats:
         for own in by_board(found)
     ]
     return np.concatenate(parts)
+
+
+def source_left_out(found: Sequence[Row]) -> Floats:
+    """Measured over predicted of each row by those of other sources; none of a single source."""
+    ratios = []
+    for name in sorted({r.source for r in found}):
+        own = [r for r in found if r.source == name]
+        others = [r for r in found if r.source != name]
+        if others:
+            times = predicted(own, constants(others))
+            ratios.append(np.array([r.seconds for r in own]) / times)
+    return np.concatenate([*ratios, np.zeros(0)])
 
 
 def _boards(found: Sequence[Row]) -> list[dict[str, object]]:

@@ -315,8 +315,8 @@ def _elsewhere(*machine: Any) -> Run:
     name, byte_per_s, flop_per_s, model, precision, size, value, rate, _ = machine
     pi = load("raspberry-pi-5")
     run = _asked(f"configs/{model}.json", precision, size, value, pi, False)
-    slower = (pi.memory[0].byte_per_s or 0.0) / byte_per_s
-    weaker = pi.ceilings[1].flop_per_s / flop_per_s if flop_per_s else 0.0
+    slower, peak = (pi.memory[0].byte_per_s or 0.0) / byte_per_s, pi.ceiling("vector", "fp32")
+    weaker = peak.flop_per_s / flop_per_s if peak and flop_per_s else 0.0
     moved, worked = run.moved * slower, run.worked * weaker
     return replace(
         run, device=name, seconds=(1 if size == "context" else value) / rate, moved=moved,

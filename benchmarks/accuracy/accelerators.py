@@ -18,12 +18,14 @@ from gambrel.analysis.estimate import packaged
 
 
 def score(_: Path) -> Iterable[Score]:
-    """Of each runtime, with the model left out and with the device left out."""
+    """Of each runtime, with the model left out, the device or the source."""
     for one in CLASSES:
         runs = fit_accelerators.runs_of(one)
         yield _score(one, runs, "model")
         if len({r.device for r in runs}) > 1:
             yield _score(one, runs, "device")
+        if one.by_source:
+            yield _score(one, runs, "source")
 
 
 def _score(one: Class, runs: Sequence[fit_accelerators.Run], by: str) -> Score:

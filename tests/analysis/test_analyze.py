@@ -187,6 +187,25 @@ def test_sizes_are_checked(sizes, sentence):
         analyze(perceptron(), device(), Settings(sizes=sizes))
 
 
+@pytest.mark.parametrize(
+    ("device", "runtime", "asked", "precision"),
+    [
+        ("raspberry-pi-5", "ncnn", None, "fp16"),
+        ("raspberry-pi-5", "openvino", None, "fp16"),
+        ("raspberry-pi-5", "ncnn", "fp32", "fp32"),  # forced
+        ("raspberry-pi-5", "onnxruntime", None, "fp32"),
+        ("raspberry-pi-4", "ncnn", None, "fp32"),  # its cores have no arithmetic in 16 bits
+        ("core-i9-13900k", "openvino", None, "fp32"),
+    ],
+)
+def test_runtimes_that_compute_fp32_in_16_bits_on_arm(device, runtime, asked, precision):
+    settings = Settings(runtime=runtime, precision=asked)
+    found = analyze(zoo.load("resnet18"), load(device), settings).model
+    assert found.precision == precision
+    if asked:
+        assert found.precision_reason == "as asked; ncnn takes fp16 otherwise"
+
+
 def test_unknown_precision():
     with pytest.raises(UnknownNameError, match="unknown precision 'fp17'"):
         analyze(perceptron(), device(), Settings(precision="fp17"))

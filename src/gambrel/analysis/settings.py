@@ -172,14 +172,15 @@ def choose_precision(
     asks for; the dtype that the user's
     own module or file has; else, for an architecture from the zoo, the format that the device's
     engine is made for. A runtime that lacks the format takes its own first one instead, unless the
-    user asked.
+    user asked, and one that computes fp32 in 16 bits on the device takes those.
     """
     if workload.precisions and requested in (None, workload.precisions):
         return _part_by_part(workload, device)
     if requested is not None:
         precision = parse_dtype(requested)
         check_precision(workload.dtype, precision)
-        return precision, ASKED
+        forced = precision == "fp32" and runtime.halved(device)
+        return precision, f"{ASKED}; {runtime.name} takes fp16 otherwise" if forced else ASKED
     if workload.chosen_dtype:
         precision, reason = workload.dtype, "the model's own"
         other = stand_in(device, precision)
@@ -189,6 +190,8 @@ def choose_precision(
     else:
         precision, reason = default_precision(device)
         reason = f"{reason.rstrip('.')}; another can be given"
+    if precision == "fp32" and runtime.halved(device):
+        return "fp16", f"{runtime.name} computes fp32 in 16 bits here; fp32 can be asked for"
     if takes(runtime, precision):
         return precision, reason
     own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])

@@ -39,6 +39,9 @@ _DLA_FORMATS: Final = frozenset({"int8", "uint8", "fp16"})
 #: 3.1 GHz) times the rated one. Of other makers' cards nothing is known: theirs prove nothing.
 _CARDS: Final = frozenset({"consumer gpu", "workstation gpu"})
 _ABOVE_RATED: Final = 1.3
+#: Processors whose engines (ncnn, OpenVINO) compute networks in fp32 in 16 bits unless told
+#: otherwise, where the core has such arithmetic: published runs "in fp32" are runs in fp16.
+_HALVED: Final = "Cortex-A"
 #: Kinds that say what was reached, not what can be reached.
 _REACHED: Final = frozenset({CeilingKind.DEMONSTRATED, CeilingKind.MEASURED})
 
@@ -86,12 +89,13 @@ def fastest(
     """The fastest rate that any runtime may reach with a precision.
 
     Matrix work: every roof in the format, with any accumulator, and in formats that count as the
-    same precision (TF32 as fp32, the 8-bit floats as each other); also every wider format that
-    holds the values, because a runtime may widen them first. A format without a roof of its own
-    gets the fastest of those that it falls back to if the hardware is known to lack it; otherwise
-    its engine may exist and only be unpublished, so narrower formats bound it, and where there are
-    none it is unknown. Vector work: a vector roof in that very format and those of wider ones;
-    without one in the format itself it is unknown, because the wider one may be slower.
+    same precision (TF32 as fp32, fp16 as fp32 on Cortex-A processors, the 8-bit floats as each
+    other); also every wider format that holds the values, because a runtime may widen them first. A
+    format without a roof of its own gets the fastest of those that it falls back to if the hardware
+    is known to lack it; otherwise its engine may exist and only be unpublished, so narrower formats
+    bound it, and where there are none it is unknown. Vector work: a vector roof in that very format
+    and those of wider ones; without one in the format itself it is unknown, because the wider one
+    may be slower.
 
     Args:
         device: The device.
@@ -217,6 +221,7 @@ def _formats(query: _Query) -> tuple[frozenset[str], str]:
     wider = {f for f in MATRIX_FALLBACKS[dtype] if BITS[f] > BITS[dtype]}
     if "tf32" in same - bounded and not _lacks(device, "tf32"):
         same |= _tf32_at_most(query)
+    same |= _halves(query)
     if same & bounded:
         return frozenset(same | wider), ""
     if _lacks(device, dtype):
@@ -242,6 +247,13 @@ def _tf32_at_most(query: _Query) -> set[str]:
     """The 16-bit format that bounds an unpublished TF32 roof; none without a matrix engine."""
     have = {c.dtype for c in query.all if c.engine == "matrix"}
     return {"bf16"} & have or {"fp16"} & have
+
+
+def _halves(query: _Query) -> set[str]:
+    """The 16 bits that networks in fp32 are computed in; none on most processors."""
+    device = query.device
+    halved = query.dtype == "fp32" and device.category == "cpu" and _HALVED in device.architecture
+    return {"fp16"} if halved else set()
 
 
 def _lacks(device: Device, dtype: str) -> bool:
@@ -296,7 +308,8 @@ def _vector(query: _Query) -> SolRoof | None:
     if own is None:
         return None
     wider = [f for f in ("fp32",) if query.dtype in FLOATING and BITS[f] > BITS[query.dtype]]
-    best = _best(query, (query.dtype, "any", *wider), ("vector", "any"))
+    formats = (query.dtype, "any", *wider, *_halves(query))
+    best = _best(query, formats, ("vector", "any"))
     return _roof((best or own,), "")
 
 

@@ -225,6 +225,8 @@ class Runtime(
         runs_on: Patterns, one of which must occur in a device's id, architecture, vendor or
             category; empty for every device.
         formats: Number formats that it computes in, preferred first; empty for all of the device's.
+        halves: Patterns of devices on which it computes networks in fp32 in fp16 unless fp32 is
+            asked for, where the device has a rate in fp16.
         gguf: Formats of GGUF files that it reads; ``all`` of them, or none where empty.
         packed: Formats that it takes without kernels that were made or measured for them: weights
             are unpacked first, or by an extension. ``gguf`` stands for all of GGUF files.
@@ -270,6 +272,7 @@ class Runtime(
     kernels: Kernels
     runs_on: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
     gguf: tuple[str, ...] = ()
     packed: tuple[str, ...] = ()
     streamed: tuple[str, ...] = ()
@@ -316,6 +319,11 @@ class Runtime(
         if self.graph:
             return None
         return next((h for h in self.host if matches(h.runs_on, device)), None)
+
+    def halved(self, device: Device) -> bool:
+        """Whether networks in fp32 run in fp16 on a device unless fp32 is asked for."""
+        able = self.halves and device.ceiling("vector", "fp16") is not None
+        return bool(able) and matches(self.halves, device)
 
     def unpacks(self, precision: str, device: Device) -> bool:
         """Whether it takes a format without kernels for it, so that weights are unpacked first.

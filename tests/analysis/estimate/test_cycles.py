@@ -52,8 +52,17 @@ def test_most_published_runs_lie_inside_the_range():
         expected = found.expected_time_s
         inside += expected.low <= seconds <= expected.high
         assert found.sol_time_s < seconds
-    assert len(rows) == 16
-    assert inside >= 14
+    assert len(rows) == 36
+    assert inside >= 33
+
+
+def test_convolutions_are_faster_as_of_release_9_of_stm32cube_ai():
+    """MLPerf Tiny v1.1 (release 8), v1.2 and v1.3 (9.0 and 10.2) on one board: vww."""
+    before = gambrel.analyze("mobilenet-v1-0.25", "stm32l4r5", runtime="stm32cube-ai-8")
+    now = gambrel.analyze("mobilenet-v1-0.25", "stm32l4r5", runtime="stm32cube-ai")
+    assert before.expected_time_s.low < 1 / 4.518 < before.expected_time_s.high
+    assert now.expected_time_s.low < 1 / 11.245 < now.expected_time_s.high
+    assert now.expected_time_s.value < 0.6 * before.expected_time_s.value
 
 
 def test_energy_is_power_times_expected_time():

@@ -43,6 +43,12 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
     yield "Kernels", found.kernels.value
     yield "Runs on", ", ".join(found.runs_on) or "any device"
     yield "Formats", ", ".join(found.formats) or "those of the device"
+    if found.halves:
+        where = ", ".join(found.halves)
+        yield (
+            "In 16 bits",
+            f"networks in fp32, on {where} with a rate in fp16, unless fp32 is asked for",
+        )
     if found.aliases:
         yield "Also called", ", ".join(found.aliases)
     if found.graph:
