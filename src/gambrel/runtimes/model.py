@@ -76,6 +76,8 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             was loaded is used by the neighbouring positions as well.
         function: Vector work of a transcendental function, in elements of 16 bits.
         interleaved: The same of an element that is taken out of a row by a slice with a step.
+        windowed: The same of an element of a tensor of six dimensions that is brought to another
+            order in 16 bits, as where windows are cut out of a plane or put back.
         free_input_bytes: Bytes of the model's inputs whose handing over does not show beside the
             start of an inference. Where it is told, quantized graphs are given quantized inputs and
             others fp32, and what is beyond counts; None: all elements count, in any format.
@@ -87,6 +89,7 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     window: float = 0.7
     function: float = 1.0
     interleaved: float = 0.0
+    windowed: float = 0.0
     free_input_bytes: int | None = None
     source: Source | None = None
 

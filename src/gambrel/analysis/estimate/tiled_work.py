@@ -45,6 +45,9 @@ LAYOUT: Final = 2.0
 #: hides their loading. Without it VGG-16 on AXERA's chips comes out 1.4 to 1.9 times too fast; from
 #: 2 to 8 MB fit Qualcomm's and AXERA's chips equally well.
 AHEAD_BYTES: Final = 4_000_000
+#: Dimensions that a change of order takes at the most; one of more moves each element by itself
+#: unless the graph is quantized (SAM 2's encoder in int8 takes what its other work does).
+_DIMENSIONS: Final = 5
 #: Values of a row that are at hand together: a detector's box distribution has 16.
 _FEW: Final = 16
 #: Loaded ahead: they are in memory before the run.
@@ -226,8 +229,12 @@ def tiled_work(item: Item, tiling: UnitTiling) -> TiledWork:
 
 
 def _taken_apart(view: OpView, tiling: UnitTiling) -> Size:
-    taken = tiling.interleaved and view.kind == "copy"
-    return tiling.interleaved * _interleaved(view) if taken else 0
+    """Work of elements that a compiler moves one by one."""
+    if view.kind != "copy" or _passes(view):
+        return tiling.interleaved * _interleaved(view) if view.kind == "copy" else 0
+    many = view.dtype not in _QUANTIZED and any(len(t.shape) > _DIMENSIONS for t in view.inputs)
+    windowed = tiling.windowed * total(t.elements for t in view.outputs) if many else 0
+    return tiling.interleaved * _interleaved(view) + windowed
 
 
 def _interleaved(view: OpView) -> Size:
