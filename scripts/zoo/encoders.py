@@ -39,6 +39,17 @@ TEXT: dict[str, Config] = {
         "n_layers": 6, "n_heads": 12, "hidden_dim": 3072, "vocab_size": 30522,
         "max_position_embeddings": 512,
     },
+    "bert-base-mlm": {
+        "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 768,
+        "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+        "vocab_size": 30522, "max_position_embeddings": 512,
+    },
+    "mobilebert": {
+        "model_type": "mobilebert", "architectures": ["MobileBertForMaskedLM"],
+        "hidden_size": 512, "intra_bottleneck_size": 128, "num_hidden_layers": 24,
+        "num_attention_heads": 4, "intermediate_size": 512, "vocab_size": 30522,
+        "embedding_size": 128, "max_position_embeddings": 512,
+    },
 }  # fmt: skip
 
 #: Aliases and the config.json of openai/clip-vit-*, as far as it is not the default.
@@ -110,7 +121,7 @@ def _text(name: str, config: Config) -> Entry:
     return Entry(
         name=name,
         family="language",
-        about=f"{config['architectures'][0][:-5]} base, encoder over 'seq' tokens",
+        about=_about(config["architectures"][0]),
         build=partial(subject, _key(config), None),
         symbols=(
             batch("sequences at once"),
@@ -121,6 +132,13 @@ def _text(name: str, config: Config) -> Entry:
         aliases=(name.rsplit("-", 1)[0],) if name == "electra-base" else (),
         source=f"transformers {config['architectures'][0]}",
     )
+
+
+def _about(architecture: str) -> str:
+    base, head = architecture.partition("ForMaskedLM")[:2]
+    if head:
+        return f"{base} with its head of words, encoder over 'seq' tokens"
+    return f"{architecture.removesuffix('Model')} base, encoder over 'seq' tokens"
 
 
 def _protein(name: str, width: int, layers: int, heads: int) -> Entry:
