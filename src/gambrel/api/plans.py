@@ -283,6 +283,7 @@ def engine_of(question: Question) -> ServingEngine:
         overlap=q.overlap or 0.0,
         host_s=q.host,
         frontend_s=q.frontend,
+        eager=q.eager,
         speculation=_speculation(q),
         max_requests=q.max_requests,
         routing_skew=q.routing_skew,

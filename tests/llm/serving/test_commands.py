@@ -113,7 +113,8 @@ def test_command_lines_as_people_write_them():
     assert deployment.beside({"tensor": 2})["max_devices"] == 4
     # Weights alone are quantized: the cache keeps the 16 bits of the activations.
     assert said["precision"] == "fp8,kv=bf16"
-    assert deployment.unread == ("--enforce-eager", "--port 80")
+    assert deployment.unread == ("--port 80",)
+    assert said["eager"] is True
 
 
 @pytest.mark.parametrize(
@@ -181,12 +182,12 @@ def test_a_plan_of_a_deployment_that_exists(capsys):
 
 
 def test_a_simulation_of_a_deployment_that_exists():
-    line = "vllm serve meta-llama/Llama-3.1-8B -tp 2 -dp 2 --enforce-eager"
+    line = "vllm serve meta-llama/Llama-3.1-8B -tp 2 -dp 2 --port 80"
     found = gambrel.serve_sim(
         hardware="h100", config=line, rate="5/s", input=512, output=64, requests=50
     )
     assert (found.sharding.tensor, found.sharding.data, found.runtime) == (2, 2, "vllm")
-    assert "of the configuration these say nothing here: --enforce-eager." in found.assumptions
+    assert "of the configuration these say nothing here: --port 80." in found.assumptions
 
 
 def test_a_question_without_a_model():
@@ -235,3 +236,28 @@ def test_kernels_of_which_little_is_known_may_all_be_off() -> None:
     ).best[0]  # fmt: skip
     assert found.tpot.confidence == "low"
     assert found.tpot.low < 31.8e-3 < found.tpot.high
+
+
+def test_without_graphs_the_host_launches_every_kernel() -> None:
+    """Qwen3-14B in 4 bits on an A100 under vLLM with --enforce-eager: 20.6 ms a token.
+
+    Source: vllm-project/vllm issue 20469.
+    """
+    asked = {
+        "hardware": "a100-sxm4-80gb", "precision": "w4a16", "input": 16000, "output": 200,
+        "concurrency": 1,
+    }  # fmt: skip
+    plain = gambrel.serve_plan("qwen3-14b", **asked, runtime="vllm").best[0]
+    eager = gambrel.serve_plan("qwen3-14b", **asked, runtime="vllm", eager=True).best[0]
+    read = gambrel.serve_plan(
+        "qwen3-14b", **asked, config="vllm serve Qwen/Qwen3-14B --enforce-eager"
+    )
+    assert plain.tpot.high < 20.6e-3
+    assert eager.tpot.low < 20.6e-3 < eager.tpot.high
+    assert eager.tpot.value > 40 * 0.63e-3
+    assert read.best[0].tpot == eager.tpot
+    assert any("--enforce-eager" in command for command in read.best[0].commands)
+    with pytest.raises(InputError, match="eager: what llama-cpp takes without graphs"):
+        gambrel.serve_plan(
+            "llama-3.1-8b", "m3-max", input=100, output=10, concurrency=1, eager=True
+        )

@@ -71,6 +71,8 @@ START: Final = {
 #: of attention within the tensor group.
 SHARED_EXPERTS: Final = ("--enable-expert-parallel", "-ep")
 ATTENTION_REPLICAS: Final = ("--enable-dp-attention",)
+#: The flag of an engine without graphs.
+EAGER: Final = {"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"}
 #: Flags that switch on what a value beside them says.
 SWITCHES: Final = ("--enable-lora", "--enable-hierarchical-cache")
 

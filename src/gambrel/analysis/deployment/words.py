@@ -11,6 +11,7 @@ import msgspec
 
 from gambrel.analysis.deployment.options import (
     ATTENTION_REPLICAS,
+    EAGER,
     FORMATS,
     OPTIONS,
     SCHEMES,
@@ -100,6 +101,7 @@ class _Reading:
         self.values: dict[str, Any] = {}
         self.flags: set[str] = set()
         self.unread: list[str] = []
+        self._eager = EAGER.get(engine)
         self._fields = {n: field for field, names in OPTIONS[engine].items() for n in names}
 
     def read(self, words: Sequence[str]) -> None:
@@ -112,6 +114,8 @@ class _Reading:
             if word in self._fields or word.replace("_", "-") in self._fields:
                 field = self._fields.get(word) or self._fields[word.replace("_", "-")]
                 self.values[field] = self._value(field, word, next(rest, ""))
+            elif word == self._eager:
+                self.values["eager"] = True
             elif word in (*SHARED_EXPERTS, *ATTENTION_REPLICAS, *SWITCHES):
                 self.flags.add(word)
             elif word.startswith("-") or not self.unread:

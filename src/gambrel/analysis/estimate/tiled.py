@@ -37,6 +37,8 @@ from gambrel.roofline import maximum
 if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable
 
+#: From so many blocks of attention on a network is one of them; detectors have one or two.
+_BLOCKS: Final = 4
 #: Share of a run from which what takes it is most of it.
 _MOSTLY: Final = 0.5
 #: A part of a run was never measured by itself.
@@ -107,12 +109,16 @@ class TiledEstimator:
         work, c = table.tiled, self._constants
         if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
             return None
+        reason = self._reason
+        if work.attentions >= _BLOCKS and c.attention_high is not None:
+            c = c.of_attention()
+            reason += "; networks with attention differ more, by how they are exported"
         groups = [self._group([work.works[i] for i in group]) for group in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
         start = float(start_of(c, work))
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
-        whole = ranged(start + both, c, self._reason, start)
+        whole = ranged(start + both, c, reason, start)
         return WholeTimes(
             items=self._items(work, groups, both - run),
             total=self._doubted(whole, work),

@@ -26,6 +26,8 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         models: Different models among these.
         low: Lower end of measured / predicted.
         high: Upper end.
+        attention_high: Upper end for networks of blocks of attention, whose exports differ more;
+            None: the same.
         confidence: ``high``, ``medium`` or ``low``.
         note: What else a reader should know, as a clause.
         held_out: Errors on models that were not fitted; None for a user's own.
@@ -46,7 +48,15 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     softmax_per_s: float | None = None
     handed_per_s: float | None = None
+    attention_high: float | None = None
     held_out: HeldOut | None = None
+
+    def of_attention(self) -> TiledConstants:
+        """The same for networks of blocks of attention."""
+        if self.attention_high is None:
+            return self
+        high = max(self.high, self.attention_high)
+        return msgspec.structs.replace(self, high=high, confidence="low")
 
     @property
     def softmax_rate(self) -> float:

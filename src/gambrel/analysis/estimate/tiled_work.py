@@ -93,6 +93,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         handed: Elements of the model's inputs, which the host hands over at each run, in fp32 and
             as far as it shows.
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
+        attentions: Blocks of attention, fused or as two products of activations.
     """
 
     works: tuple[TiledWork, ...]
@@ -103,6 +104,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     late_bytes: Size = 0.0
     handed: Size = 0.0
     linked: bool = False
+    attentions: float = 0.0
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -140,7 +142,15 @@ def tiled_table(table: CostTable) -> TiledTable:
         late_bytes=real(total(late)),
         handed=real(_handed(table, formats)),
         linked=any(item.passed_bytes is not None for item in table.items),
+        attentions=sum(_attentions(item.view) * item.count for item in table.items),
     )
+
+
+def _attentions(view: OpView) -> float:
+    """Blocks of attention that an op is: one, or half of one as a product of activations."""
+    if view.kind != "matmul":
+        return 1.0 if view.kind == "attention" else 0.0
+    return 0.0 if any(t.role in _CONSTANT for t in view.inputs) else 0.5
 
 
 def _handed(table: CostTable, formats: tuple[str, ...]) -> Size:

@@ -196,6 +196,17 @@ class PlanFields:
         "as measured for the runtime's own server.",
         "--frontend",
     )
+    eager: bool = field(
+        *(
+            f.FLAG,
+            PLAN,
+            SERVE,
+            "No step is replayed as a graph: the host launches every kernel (--enforce-eager of "
+            "vLLM, --disable-cuda-graph of SGLang).",
+            "--eager",
+        ),
+        default=False,
+    )
     speculate: int = field(
         *(
             f.whole("tokens", 0),

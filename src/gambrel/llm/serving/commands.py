@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from gambrel.analysis.deployment.options import OPTIONS, START, written
+from gambrel.analysis.deployment.options import EAGER, OPTIONS, START, written
 from gambrel.llm.kv import UTILIZATION
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.question import ServingEngine, Speculation
@@ -100,7 +100,9 @@ def _adapters(engine: ServingEngine) -> dict[str, Any]:
 
 
 def _switches(name: str, engine: ServingEngine) -> Iterator[str]:
-    """What switches adapters and the cache in the host's memory on."""
+    """What switches graphs off, adapters and the cache in the host's memory on."""
+    if engine.eager and name in EAGER:
+        yield EAGER[name]
     if engine.lora is not None and name != "tensorrt-llm":
         yield "--enable-lora"
     if engine.host_cache_bytes is not None:

@@ -344,8 +344,9 @@ def of_engine(setup: Setup) -> Iterator[str]:
             spent = "requests pass no server and answers are not streamed"
         most = setup.overhead.graph_tokens
         long = f" and more than {most:,} in all" if most else ""
+        steps = "all steps" if setup.engine.eager else f"steps with prompt tokens{long}"
         yield (
-            f"steps with prompt tokens{long} are launched kernel by kernel and take at least "
+            f"{steps} are launched kernel by kernel and take at least "
             f"{format_si(floor, 's', 3)}; {spent}{of_runs}."
         )
     lora = setup.engine.lora

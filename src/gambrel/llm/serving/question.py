@@ -194,6 +194,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         lora: Adapters beside the weights; None without.
         host_cache_bytes: Host memory that keeps cached prefixes, of a replica; None: they stay on
             the devices.
+        eager: Whether no step is replayed as a graph.
         offline: Whether requests are handed over in the engine's own process and answers as a
             whole: no front end.
 
@@ -213,6 +214,7 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     lora: Adapters | None = None
     host_cache_bytes: float | None = None
     offline: bool = False
+    eager: bool = False
 
     def __post_init__(self) -> None:
         if self.utilization is not None and not 0 < self.utilization <= 1:

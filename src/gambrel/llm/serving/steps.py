@@ -167,6 +167,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def overhead(self) -> Overhead:
         """Floor of steps with prompt tokens, and the front end."""
         service, asked = self.service, self.engine.frontend_s
+        if service is None and self.engine.eager:
+            name = self.settings.runtime or "the runtime"
+            raise InputError(
+                f"eager: what {name} takes without graphs is not known; name a serving engine, "
+                "e.g. runtime vllm."
+            )
         if service is None:
             return Overhead(frontend=FrontEnd(alone_s=asked or 0.0))
         layers = sum(group.count for group in self.spec.layers)
@@ -174,7 +180,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         front = service.frontend if asked is None else FrontEnd(alone_s=asked)
         return Overhead(
             floor_s=floor_s,
-            graph_tokens=service.graph_tokens,
+            graph_tokens=0 if self.engine.eager else service.graph_tokens,
             frontend=FrontEnd() if self.engine.offline else front,
         )
 
@@ -246,6 +252,8 @@ def decode_times(
         drafted = setup.stage(decode("batch", context), sizes, own)
         found = found.then(drafted.times(speculation.tokens))
     found = found.times(setup.stages)
+    if setup.engine.eager:
+        found = Times(np.maximum(found.expected, setup.overhead.floor_s), found.sol)
     per_replica = np.repeat(np.asarray(batches, dtype=float) * setup.stages, len(contexts) or 1)
     host_s = setup.host_s + setup.request_host_s * per_replica
     found = Times(found.expected + host_s, found.sol)
