@@ -26,6 +26,7 @@ class Class:
         formats: As in `Shares`.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
+        apart: As in `Shares`.
         beside: Patterns of devices whose rows, of other releases, count for the range alone.
         why: For the reader.
         source: Of the rows.
@@ -40,6 +41,7 @@ class Class:
     formats: tuple[str, ...] = ()
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
+    apart: bool = False
     beside: tuple[str, ...] = ()
     why: str
     source: str
@@ -80,7 +82,8 @@ CLASSES: Final = (
         match=("neuroncore-v2",),
         carried=("neuroncore-v3", "neuroncore-v4"),
         free=(*NETWORK, "step_s"),
-        why="shares of bandwidth and peak that encoders and ResNets attain on NeuronCores",
+        apart=True,
+        why="shares of bandwidth and peak of a core that encoders and ResNets attain on it",
         source="aws-neuron/aws-neuron-sdk, about-neuron/benchmarks",
     ),
     Class(
