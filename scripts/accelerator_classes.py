@@ -26,6 +26,7 @@ class Class:
         formats: As in `Shares`.
         free: Names of the constants that are fitted.
         held: Device and model whose rows are scored and count for the range, but are not fitted.
+        apart: As in `Shares`.
         beside: Patterns of devices whose rows, of other releases, count for the range alone.
         by_source: Whether the range also holds rows of each source by constants of the others.
         why: For the reader.
@@ -41,6 +42,7 @@ class Class:
     formats: tuple[str, ...] = ()
     free: tuple[str, ...]
     held: tuple[str, str] = ("", "")
+    apart: bool = False
     beside: tuple[str, ...] = ()
     by_source: bool = False
     why: str
@@ -82,7 +84,8 @@ CLASSES: Final = (
         match=("neuroncore-v2",),
         carried=("neuroncore-v3", "neuroncore-v4"),
         free=(*NETWORK, "step_s"),
-        why="shares of bandwidth and peak that encoders and ResNets attain on NeuronCores",
+        apart=True,
+        why="shares of bandwidth and peak of a core that encoders and ResNets attain on it",
         source="aws-neuron/aws-neuron-sdk, about-neuron/benchmarks",
     ),
     Class(

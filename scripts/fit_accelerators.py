@@ -28,7 +28,7 @@ import gambrel
 from accelerator_classes import CLASSES, Class
 from fit_streams import outward
 from gambrel.analysis.costs import Item
-from gambrel.analysis.estimate.shares import counted, filled, unpacked
+from gambrel.analysis.estimate.shares import counted, filled, read_again, units_at_work, unpacked
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -146,10 +146,10 @@ def runs_of(one: Class) -> list[Run]:
 def _on(one: Class, devices: tuple[str, ...]) -> list[Run]:
     with ROWS.open(newline="", encoding="utf-8") as file:
         rows = [r for r in csv.DictReader(file) if r["runtime"] == one.runtime]
-    return [_run(r, one.tile) for r in rows if matches(devices, load(r["device"]))]
+    return [_run(r, one) for r in rows if matches(devices, load(r["device"]))]
 
 
-def _run(r: Mapping[str, str], tile: int) -> Run:
+def _run(r: Mapping[str, str], one: Class) -> Run:
     into, out = int(r["input"] or 0), int(r["output"] or 0)
     phases = {"run": (("prefill", 1.0), ("decode", float(out)))}.get(r["phase"])
     steps = tuple(
@@ -167,7 +167,8 @@ def _run(r: Mapping[str, str], tile: int) -> Run:
                 into=into,
                 context=int(r["context"] or into + out // 2),
                 thin="bfp4" in r["note"],
-                tile=tile,
+                tile=one.tile,
+                apart=one.apart,
             ),
         )
         for phase, times in phases or ((r["phase"], 1.0),)
@@ -199,11 +200,14 @@ def _step(
     context: int,
     thin: bool,
     tile: int,
+    apart: bool,
 ) -> Step:
     device = load(device_id)
     if phase == "network":
         sizes = {"batch": batch} | ({"seq": into} if into else {})
-        return _columns(gambrel.load_model(model), device, sizes, runtime, precision, tile=tile)
+        network = gambrel.load_model(model)
+        inputs = batch if apart else None
+        return _columns(network, device, sizes, runtime, precision, tile=tile, inputs=inputs)
     spec = spec_of(model)
     assert spec is not None
     node = LINKED.get(device_id) or topology_for(device)
@@ -236,8 +240,12 @@ def _columns(
     *,
     thin: bool = False,
     tile: int = 1,
+    inputs: int | None = None,
 ) -> Step:
-    """What a workload asks of a device; ``thin``: gate and up projections are stored in bfp4."""
+    """What a workload asks of a device.
+
+    ``thin``: gate and up projections are stored in bfp4. ``inputs``: of which units take one each.
+    """
     settings = Settings(sizes=sizes, runtime=runtime, precision=precision)
     bench = Workbench(workload, workload.resolve_symbols(sizes), settings.conventions)
     machine = Machine(device, settings)
@@ -249,6 +257,12 @@ def _columns(
         rows[max(layers, key=lambda i: rows[i]["moved"])]["moved"] *= BFP4
     for row in rows:
         row["floor"] = max(row["moved"], row.pop("least"), row["linked"])
+    if inputs is not None:
+        busy, units = units_at_work(device, inputs)
+        for row, item in zip(rows, items, strict=True):
+            again = read_again(item.view, busy) / (machine.roofs.memory_byte_per_s or 1.0)
+            row["moved"] = float((row["moved"] + again) * units / busy)
+            row["worked"] *= float(units / busy)
     columns: dict[str, Any] = {k: np.array([row[k] for row in rows]) for k in rows[0]}
     return Step(
         attends=np.array([item.view.kind == "attention" for item in items]),
@@ -341,6 +355,7 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "compute_stored": constants.get("compute", 0.0),
         "unpack": 0.0,
         **({"tile": one.tile} if one.tile > 1 else {}),
+        **({"apart": True} if one.apart else {}),
         **({} if one.matrix is None else {"matrix": one.matrix}),
         **({"formats": list(one.formats)} if one.formats else {}),
         **constants,

@@ -216,6 +216,8 @@ COREML_UNSEEN = COREML_TIMES.with_name("mobilenet_v4.csv")
 INTEL_TIMES = Path(__file__).parents[1] / "benchmarks/data/openvino/npu.csv"
 #: Of the same, with an old release or a chip that slept: nothing is fitted to them.
 INTEL_UNSEEN = INTEL_TIMES.with_name("npu_unseen.csv")
+#: Of small networks, one call from Python after another: how far ranges reach.
+INTEL_CALLS = INTEL_TIMES.with_name("npu_calls.csv")
 #: Detectors on Qualcomm's chips, which the folder has not; see the README beside them.
 QUALCOMM_TIMES = Path(__file__).parents[1] / "benchmarks/data/qualcomm/detectors.csv"
 #: The same of other releases, formats and runtimes, and of 2024: nothing is fitted to them.

@@ -18,6 +18,7 @@ from gambrel.analysis.estimate.adjust import AdjustedKernels, applied, guessed
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.cycles import cycles_estimator
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
+from gambrel.analysis.estimate.engine_work import inputs_at_once
 from gambrel.analysis.estimate.estimator import Estimator, Predictor
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.analysis.estimate.language import for_language, language_estimator
@@ -199,6 +200,8 @@ def estimator_of(
 
 def fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None:
     """The estimator that describes a table: an engine's, or that of its kernels one by one."""
+    if isinstance(estimator, OpsEstimator):
+        return estimator.at(inputs_at_once(table))
     if isinstance(estimator, EngineEstimator) and not estimator.describes(table):
         return estimator.beside
     return estimator

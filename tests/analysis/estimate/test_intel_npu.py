@@ -37,6 +37,13 @@ def test_all_runs_are_inside_the_range_that_is_marked_low(rows):
         assert found.expected_time_s.confidence == "low"
 
 
+def test_calls_from_python_are_at_the_slow_end():
+    for found, measured in read("npu_calls.csv"):
+        time = found.expected_time_s
+        assert 1.2 * float(time) < measured < time.high
+        assert "Python" in time.reason
+
+
 def test_half_of_the_runs_are_within_an_eighth(rows):
     errors = [abs(found.expected_time_s.value / measured - 1) for found, measured in rows]
     assert statistics.median(errors) < 0.125

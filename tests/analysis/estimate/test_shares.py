@@ -301,6 +301,25 @@ def test_a_run_on_neuron_costs_a_fixed_time_besides_its_ops():
     assert total.high == pytest.approx(neuron.high * float(total), rel=1e-6)
 
 
+def test_a_network_runs_on_one_neuroncore():
+    """Two inputs take as long as one, but for weights that pass the memory twice."""
+    one, two, four = (
+        float(gambrel.analyze("bert-base", "inferentia2", batch_size=n, seq=512).expected_time_s)
+        for n in (1, 2, 4)
+    )
+    assert one < two < 1.1 * one
+    assert 1.6 * two < four < 2 * two
+
+
+#: p95 in ms of BERT-base, one request at a time (philschmid/aws-neuron-samples). The precision is
+#: not told: the compiler casts nothing unless asked.
+@pytest.mark.parametrize(("seq", "ms"), [(128, 2.4), (512, 10.7)])
+def test_a_published_bert_on_inferentia2_is_in_the_range(seq, ms):
+    found = gambrel.analyze("bert-base", "inferentia2", precision="fp32", seq=seq).expected_time_s
+    assert found.low < ms / 1e3 < found.high
+    assert float(found) == pytest.approx(ms / 1e3, rel=0.15)
+
+
 @pytest.mark.parametrize(
     ("model", "device"),
     [

@@ -133,6 +133,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         link: Share of the rate of the link in a collective.
         exchange_s: Start of a collective; None: as of any op.
         step_s: Fixed time of a run, in which the host starts it and takes its results.
+        apart: Whether each unit of the device runs the network by itself: fewer inputs than units
+            leave the others idle.
         low: Lower end of measured / predicted.
         high: Upper end.
         prompt: Both ends for products of many rows, as of prompts; as ``low`` and ``high`` when
@@ -163,6 +165,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     link: float = 1.0
     exchange_s: float | None = None
     step_s: float = 0.0
+    apart: bool = False
     low: float
     high: float
     prompt: tuple[float, float] | None = None

@@ -170,7 +170,7 @@ def engine_table(table: CostTable) -> EngineTable:
     read = frozenset(t.storage for place in table.places for t in place.view.inputs)
     made = (_kernel(items, group, straight, read) for items, group in groups)
     kernels = tuple(kernel for kernel in made if kernel is not None)
-    images = _images(table)
+    images = inputs_at_once(table)
     kernels = tuple(msgspec.structs.replace(k, images=images) for k in kernels)
     flops: dict[str, Size] = {}
     for kernel in kernels:
@@ -217,7 +217,7 @@ def _normed(view: OpView) -> tuple[TensorView, ...]:
     return view.outputs[:1] if view.kind == "normalization" else ()
 
 
-def _images(table: CostTable) -> Size:
+def inputs_at_once(table: CostTable) -> Size:
     """Inputs at once: the largest batch of a convolution or an attention."""
     views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
     return reduce(maximum, (v.size("batch", 1) for v in views), 1)

@@ -11,7 +11,8 @@ attention, which finds less to do side by side in a cache than a product does in
 collectives may start in another time. The peak of a matrix engine is that of its fastest sums:
 libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. The
 peak of a processor is that at the clock which all of its cores hold. A run may cost a fixed time
-besides.
+besides. Where each unit runs a network by itself (NeuronCores), one input has the bandwidth and the
+peak of one unit, and each unit at work reads the weights.
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -35,9 +36,10 @@ from gambrel.analysis.estimate.language_constants import LanguageBasis
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.cores import held_share
+from gambrel.device.model import Device
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
-from gambrel.ops.base import Engine, Size, ceil_div, holds, minimum
+from gambrel.ops.base import Engine, Size, ceil_div, distinct_bytes, holds, minimum
 from gambrel.roofline import maximum
 from gambrel.runtimes import Runtime, matches
 
@@ -77,6 +79,8 @@ class OpsEstimator:
         limiter: What decides the time of an op, where its rates say so and a datasheet may not;
             None: its roofline does.
         run: Whose fixed time a run costs besides its ops; None: it costs none.
+        spread: The estimator of a run of so many inputs, where their number tells how much of the
+            device works; None: all of it.
     """
 
     batched = True
@@ -89,10 +93,16 @@ class OpsEstimator:
         *,
         limiter: Callable[[OpView, Cost], Limiter] | None = None,
         run: Shares | None = None,
+        spread: Callable[[Size], OpsEstimator] | None = None,
     ) -> None:
         self.work = work
         self._run = run
+        self._spread = spread
         self.limiter = limiter
+
+    def at(self, inputs: Size) -> OpsEstimator:
+        """The estimator of a run of so many inputs."""
+        return self if self._spread is None else self._spread(inputs)
 
     @property
     def run_s(self) -> float:
@@ -145,8 +155,14 @@ class OpsEstimator:
         return [_ranged(found[1], *each) for each in zip(seconds, launches, times, strict=True)]
 
 
-def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
-    """Predicts ops from shares of the roofs of a device."""
+def shares_estimator(roofs: Roofs, shares: Shares, inputs: Size | None = None) -> OpsEstimator:
+    """Predicts ops from shares of the roofs of a device.
+
+    Args:
+        roofs: Of the device.
+        shares: Of its class.
+        inputs: Of a run, each of which one unit takes by itself; None: all units share the work.
+    """
     low, high = shares.prompt or (shares.low, shares.high)
     prompts = msgspec.structs.replace(shares, low=low, high=high)
     talks = shares
@@ -154,7 +170,7 @@ def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
         talks = msgspec.structs.replace(shares, start_s=shares.exchange_s)
 
     def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
-        found = parts(view, cost, roofs, shares)
+        found = parts(view, cost, roofs, shares, inputs)
         if found is None:
             return None
         moved = cost.read_bytes + cost.write_bytes
@@ -163,7 +179,23 @@ def shares_estimator(roofs: Roofs, shares: Shares) -> OpsEstimator:
             return found, talks
         return found, shares if _streams(flops, moved) else prompts
 
-    return OpsEstimator(work, run=shares)
+    def spread(inputs: Size) -> OpsEstimator:
+        return shares_estimator(roofs, shares, inputs)
+
+    spreads = shares.apart and inputs is None
+    return OpsEstimator(work, run=shares, spread=spread if spreads else None)
+
+
+def units_at_work(device: Device, inputs: Size) -> tuple[Size, float]:
+    """The units of a device that so many inputs keep busy, one each, and all that it has."""
+    units = device.fact("num_units")
+    every = units.value if units else 1.0
+    return minimum(every, inputs), every
+
+
+def read_again(view: OpView, units: Size) -> Size:
+    """Bytes of weights that units beyond the first read for themselves."""
+    return (units - 1) * distinct_bytes(tuple(t for t in view.inputs if t.role == _WEIGHT))
 
 
 def _predicted(work: Size, basis: Basis, roofline_time_s: Size) -> Predicted:
@@ -183,9 +215,19 @@ def _ranged(basis: Basis, seconds: float, launches_s: float, roofline_time_s: fl
     )
 
 
-def parts(view: OpView, cost: Cost, roofs: Roofs, shares: Shares) -> Size | None:
+def parts(
+    view: OpView, cost: Cost, roofs: Roofs, shares: Shares, inputs: Size | None = None
+) -> Size | None:
     """Seconds of work without the start; None where a roof that may decide is unknown."""
     moved = cost.read_bytes + cost.write_bytes
+    if inputs is not None:
+        busy, units = units_at_work(roofs.device, inputs)
+        whole = _slowest(view, cost, roofs, shares, moved + read_again(view, busy))
+        return None if whole is None else whole * units / busy
+    return _slowest(view, cost, roofs, shares, moved)
+
+
+def _slowest(view: OpView, cost: Cost, roofs: Roofs, shares: Shares, moved: Size) -> Size | None:
     stored = unpacked(view, cost)
     compute = shares.compute if stored is None else shares.compute_stored
     if view.kind == _ATTENTION:

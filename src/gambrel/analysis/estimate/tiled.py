@@ -118,7 +118,7 @@ class TiledEstimator:
         start = float(start_of(c, work))
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
-        whole = ranged(start + both, c, reason, start)
+        whole = _called(ranged(start + both, c, reason, start), c.call_s)
         return WholeTimes(
             items=self._items(work, groups, both - run),
             total=self._doubted(whole, work),
@@ -199,6 +199,14 @@ def ranged(
         reason=reason,
         host_s=host_s,
     )
+
+
+def _called(whole: Estimate, call_s: float) -> Estimate:
+    """The same with a range that holds a call from Python."""
+    if not call_s:
+        return whole
+    why = f"{whole.reason}; the slow end has a call from Python"
+    return msgspec.structs.replace(whole, high=whole.high + call_s, reason=why)
 
 
 def part_of(seconds: float, c: TiledConstants | StreamConstants) -> Estimate | None:
