@@ -209,6 +209,7 @@ OTHERS = {
     "--all-differential",
     "--all-published",
     "--cache-control",
+    "--enforce-eager",
     "--gambrel",
     "--help",
     "--hypothesis-profile",
