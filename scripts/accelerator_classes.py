@@ -162,10 +162,10 @@ CLASSES: Final = (
         match=("raspberry-pi-5",),
         free=NETWORK,
         by_source=True,
-        why="shares of bandwidth and peak that seven detectors attain in fp16 under ncnn on the "
+        why="shares of bandwidth and peak that twelve detectors attain in fp16 under ncnn on the "
         "four cores of a Raspberry Pi 5; in fp32 none was measured",
-        source="ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, visionanalysis.org and "
-        "Arm's YOLO26 runtime (figures only)",
+        source="ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, visionanalysis.org, "
+        "Arm's YOLO26 runtime and Qengineering's YoloX-ncnn-Raspberry-Pi-4 (figures only)",
     ),
     Class(
         runtime="openvino-genai",

@@ -7,9 +7,11 @@ one and two cores, fp32 and bf16 with AMX. Those of ONNX Runtime (busy.csv, by
 benchmarks/cpu_rows.py) are the least of one core's own clock beside other processes. Those of
 torch.compile are what timm publishes for two processors of 14 cores (benchmarks/data/timm/cpu.csv),
 one image in fp32; models are left out in folds. Eager PyTorch and ONNX Runtime on processors of
-laptops and desktops are what Ultralytics publishes (benchmarks/data/cpu/desktops.csv), and boards
+laptops and desktops are published runs (benchmarks/data/cpu/desktops.csv), and boards
 with Cortex-A cores have classes of their own, from published runs on Raspberry Pis (boards.csv).
-Peaks count at the clock that all cores hold (`gambrel.device.cores`). A share of the peak of
+Peaks count at the clock that all cores hold (`gambrel.device.cores`); on laptops and desktops it is
+the one that their power allows, and what an op moves lies in their caches: its rate is a share of
+the peak. A share of the peak of
 vector units, one of AMX, one of the bandwidth and the start of an op are fitted for each
 runtime; errors are those of each model left out. The range is wider than that of two cores: with
 many of them the shares fall, and how far was not measured. ``--write`` replaces their shares in
@@ -31,10 +33,11 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import constants_file
+from cpu_work import ENERGIES, Work, machine, work_of
 from gambrel.analysis.estimate.adjust import guess
-from gambrel.analysis.estimate.constants import Calibration, Shares, packaged
+from gambrel.analysis.estimate.constants import Shares
 from gambrel.analysis.settings import Settings
-from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.analysis.workbench import Workbench
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
 from gambrel.device.model import Device
@@ -49,6 +52,9 @@ VECTOR, AMX, BYTE_PER_S = 204e9, 2.14e12, 12e9
 NAMES = ("memory", "compute", "matrix", "start_s")
 FIRST = (0.7, 0.5, 0.15, 1e-5)
 LEAST, MOST = (0.03, 0.05, 0.02, 1e-6), (1.0, 1.0, 1.0, 1e-3)
+#: The same where what an op moves lies in caches.
+CACHED = ("cached", *NAMES[1:])
+FIRST_CACHED, LEAST_CACHED = (0.03, *FIRST[1:]), (1e-3, *LEAST[1:])
 #: With many cores the share of the peak is lower, by up to so much. Assumed.
 MANY_CORES = 2.5
 #: Processors of ARM run other kernels, of which nothing was measured. Assumed.
@@ -60,8 +66,6 @@ DESKTOP = ("core-i", "core-ultra", "ryzen-5", "ryzen-7", "ryzen-9")
 OTHER_DESKTOP = 1.2
 #: Of classes and runtimes without rows of their own nothing was shown.
 BORROWED: dict[str, object] = {"rows": 0, "error": None}
-#: How much further the range reaches where a single such processor was measured. Assumed.
-ONE_DESKTOP = 1.5
 WHY = {
     "pytorch": "shares of the roofs that eager PyTorch attains on one and two cores of a Xeon",
     "onnxruntime": "shares of the roofs that ONNX Runtime attains on one core of a Xeon that other "
@@ -74,8 +78,7 @@ PUBLISHED = {
     "pytorch": "shares of the roofs that eager PyTorch attains",
     "onnxruntime": "shares of the roofs that ONNX Runtime attains",
     "litert": "shares of the roofs that XNNPACK attains",
-    "openvino": "shares of the roofs that OpenVINO attains, in half precision where the core has "
-    "it",
+    "openvino": "shares of the roofs that OpenVINO attains in fp16",
 }
 #: How much further the range reaches on boards with other cores of that kind, where one was
 #: measured. Assumed.
@@ -84,14 +87,14 @@ OTHER_BOARD = 1.5
 FEW_MODELS = 5
 #: Larger errors are of low confidence.
 MEDIUM = 0.15
-ULTRALYTICS = (
-    "ultralytics/ultralytics, docs/en/integrations/openvino.md (figures only); see "
-    "benchmarks/data/cpu, 2026-11-28"
+BOUGHT = (
+    "ultralytics/ultralytics, docs/en/integrations/openvino.md, and "
+    "ispcojp/ai_inference_device_benchmark (figures only); see benchmarks/data/cpu, 2026-11-28"
 )
 BOARD_SOURCES = {
     "litert": "google/XNNPACK, README.md (figures only), February 2022",
-    "": "ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, and "
-    "ispcojp/ai_inference_device_benchmark (figures only)",
+    "": "ultralytics/ultralytics, docs/en/guides/raspberry-pi.md, "
+    "ispcojp/ai_inference_device_benchmark, visionanalysis.org and Arm (figures only)",
 }
 OWN_SOURCE = "benchmarks/cpu_end_to_end.py and benchmarks/cpu_rows.py on Intel Xeons, 2026-11"
 TIMM_SOURCE = (
@@ -99,11 +102,23 @@ TIMM_SOURCE = (
     "results/benchmark-infer-fp32-nchw-pt240-cpu-*.csv (Apache-2.0)"
 )
 Floats = NDArray[np.float64]
+_WORK: dict[object, Work] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A measured model."""
+    """A measured model.
+
+    Attributes:
+        runtime: Id.
+        model: Name.
+        precision: Number format.
+        source: Who published it; empty for this project's own.
+        device: The processor.
+        seconds: Measured.
+        bench: The network.
+        cached: Whether the cores decide how fast it moves what it moves, and their power the clock.
+    """
 
     runtime: str
     model: str
@@ -112,6 +127,17 @@ class Row:
     device: Device
     seconds: float
     bench: Workbench
+    cached: bool = False
+
+    @property
+    def work(self) -> Work:
+        """What it asks of the processor."""
+        key = (id(self.bench), self.device.id, self.device.ceilings, self.runtime, self.precision)
+        if key not in _WORK:
+            _WORK[key] = work_of(
+                self.bench, self.device, self.runtime, self.precision, by_power=self.cached
+            )
+        return _WORK[key]
 
 
 def main() -> None:
@@ -158,9 +184,10 @@ def _published(name: str) -> list[Row]:
             model=r["model"],
             precision=r["precision"],
             source=r["source"].partition("-")[0],
-            device=load_device(r["device"]),
+            device=machine(r["device"]),
             seconds=float(r["ms"]) * 1e-3,
             bench=_zoo(r["model"]),
+            cached=True,
         )
         for r in _read(name)
     ]
@@ -180,7 +207,7 @@ def rows(name: str) -> list[Row]:
         with TIMM.open(newline="") as stream:
             return [_network(r) for r in csv.DictReader(stream)]
     measured = _read("quiet.csv" if name == "pytorch" else "busy.csv")
-    return [_row(r, name) for r in measured]
+    return [_row(r, name) for r in measured if r["runtime"] == name]
 
 
 def _read(name: str) -> list[dict[str, str]]:
@@ -239,33 +266,33 @@ def cores(count: int) -> Device:
     return replace(like, id="cores", ceilings=ceilings, facts=(), memory=(memory, *like.memory[1:]))
 
 
+def names_of(found: Sequence[Row]) -> tuple[str, ...]:
+    """Of the constants of some rows, in their order."""
+    return CACHED if found[0].cached else NAMES
+
+
 def predicted(found: Sequence[Row], c: Floats) -> Floats:
-    """Seconds of rows by constants in the order of `NAMES`."""
-    name = found[0].runtime
-    values = dict(zip(NAMES, c.tolist(), strict=True))
-    own = replace(guess(name, "cpu"), compute_stored=values["compute"], **values)
-    base = packaged()
-    others = tuple(s for s in base.shares if s.runtime != name)
-    calibration: Calibration = replace(base, shares=(own, *others))
-    totals = []
-    for row in found:
-        settings = Settings(precision=row.precision, runtime=name, calibration=calibration)
-        total = answered(row.bench, Machine(row.device, settings), settings).expected.total
-        assert total is not None
-        totals.append(total.value)
-    return np.array(totals)
+    """Seconds of rows by constants in the order of `names_of`."""
+    values = {"memory": 1.0, **dict(zip(names_of(found), c.tolist(), strict=True))}
+    return np.array([row.work.seconds(values) for row in found])
 
 
 def constants(found: Sequence[Row]) -> Floats:
-    """Least squares of the logarithms."""
-    first = np.array(FIRST)
+    """Least squares of the logarithms; of laptops and desktops every machine weighs alike."""
+    cached = found[0].cached
+    first, least = np.array(FIRST_CACHED if cached else FIRST), LEAST_CACHED if cached else LEAST
     measured = np.array([r.seconds for r in found])
+    machines = [(r.device.id, r.source) for r in found]
+    several = len({r.device.id for r in found}) > 1 and cached
+    weights = np.array([machines.count(m) ** -0.5 if several else 1.0 for m in machines])
+    weights /= weights.mean()
 
     def residuals(x: Floats) -> Floats:
-        return np.concatenate([np.log(predicted(found, first * x) / measured), 0.05 * (x - 1)])
+        off = weights * np.log(predicted(found, first * x) / measured)
+        return np.concatenate([off, 0.05 * (x - 1)])
 
-    bounds = (np.array(LEAST) / first, np.array(MOST) / first)
-    fit = least_squares(residuals, np.ones(len(NAMES)), bounds=bounds, loss="soft_l1", f_scale=0.2,
+    bounds = (np.array(least) / first, np.array(MOST) / first)
+    fit = least_squares(residuals, np.ones(len(first)), bounds=bounds, loss="soft_l1", f_scale=0.2,
                         diff_step=1e-2)  # fmt: skip
     result: Floats = fit.x * first
     return result
@@ -292,12 +319,16 @@ def _fitted(found: Sequence[Row]) -> tuple[dict[str, float], Floats]:
     c = constants(found)
     ratios = left_out(found)
     error = np.abs(1 / ratios - 1).mean()
-    print(name, dict(zip(NAMES, c.round(7).tolist(), strict=True)), f"{error:.1%} left out")
+    print(
+        name, dict(zip(names_of(found), c.round(7).tolist(), strict=True)), f"{error:.1%} left out"
+    )
     for row, ratio in zip(found, ratios, strict=True):
         print(
             f"  {row.model:18} {row.precision} {row.seconds * 1e3:8.2f} ms, / predicted {ratio:.2f}"
         )
-    values = dict(zip(NAMES, (float(f"{v:.4g}") for v in c), strict=True))
+    values = dict(zip(names_of(found), (float(f"{v:.4g}") for v in c), strict=True))
+    if found[0].cached:  # its bandwidth is in the roofline
+        values = {"memory": 1.0, **values}
     if all(r.precision != "bf16" for r in found):
         values["matrix"] = 0.0  # AMX was not measured
     return values, ratios
@@ -351,43 +382,49 @@ def _boards(found: Sequence[Row]) -> list[dict[str, object]]:
 
 def _board(found: Sequence[Row], values: dict[str, float], ratios: Floats) -> dict[str, object]:
     name, devices = found[0].runtime, {r.device.id: r.device.name for r in found}
-    own = predicted(found, np.array([values[n] for n in NAMES]))
-    ends = np.concatenate([ratios, np.array([r.seconds for r in found]) / own])
-    low = np.quantile(ends, 0.05, method="lower")
-    high = np.quantile(ends, 0.95, method="higher")
+    own = np.array([r.seconds for r in found]) / predicted(
+        found, np.array([values[n] or FIRST[2] for n in names_of(found)])
+    )
+    sources = source_left_out(found)
+    low, high = ends_of(ratios, own, *([sources] if sources.size else []))
     error = float(np.abs(1 / ratios - 1).mean())
+    formats = {r.precision for r in found}
+    halved = "fp16" in formats  # as networks in fp32 run there unless told otherwise
     enough = len({r.model for r in found}) > FEW_MODELS and error < MEDIUM
     return {
         "runtime": name, "match": sorted(devices), **values,
         "compute_stored": values["compute"], "unpack": guess(name, "cpu").unpack,
-        "formats": sorted({r.precision for r in found}),
-        "low": round(float(min(low, 0.9)) / 1.1, 3), "high": round(float(max(high, 1.1)) * 1.1, 3),
+        "formats": sorted(formats | ({"fp32"} if halved else set())),
+        "low": round(min(low, 0.9) / 1.1, 3), "high": round(max(high, 1.1) * 1.1, 3),
         "confidence": "medium" if enough else "low",
         "rows": len(found), "error": round(error, 3),
-        "why": f"{PUBLISHED[name]} on a {' and a '.join(sorted(devices.values()))}",
+        "why": f"{PUBLISHED[name]} on a {' and a '.join(sorted(devices.values()))}"
+        + ("; in fp32 none was measured" if halved else ""),
         "source": BOARD_SOURCES.get(name) or BOARD_SOURCES[""],
     }  # fmt: skip
+
+
+def ends_of(*ratios: Floats) -> tuple[float, float]:
+    """Between which nine of ten lie, of each way to leave rows out."""
+    low = min(float(np.quantile(r, 0.05, method="lower")) for r in ratios)
+    return low, max(float(np.quantile(r, 0.95, method="higher")) for r in ratios)
 
 
 def _desktop(found: Sequence[Row]) -> dict[str, object]:
     """Of laptops and desktops: from all that were measured, each left out in turn."""
     values, ratios = _fitted(found)
     names = sorted({r.device.name for r in found})
-    further = ONE_DESKTOP
-    if len(names) > 1:
-        away = board_left_out(found)
-        print(f"  devices left out: {np.abs(1 / away - 1).mean():.1%}")
-        ratios, further = np.concatenate([ratios, away]), OTHER_DESKTOP
-    low, high = np.quantile(ratios, [0.05, 0.95])
+    away = board_left_out(found)
+    print(f"  devices left out: {np.abs(1 / away - 1).mean():.1%}")
+    low, high = ends_of(ratios, away)
     return {
-        "runtime": found[0].runtime, "match": list(DESKTOP), **values,
+        "runtime": found[0].runtime, "match": list(DESKTOP), **values, "power": ENERGIES,
         "compute_stored": values["compute"], "unpack": guess(found[0].runtime, "cpu").unpack,
-        "low": round(float(min(low, 0.9)) / further, 3),
-        "high": round(float(max(high, 1.1)) * further, 3),
+        "low": round(min(low, 0.9), 3), "high": round(max(high, 1.1), 3),
         "confidence": "low", "rows": len(found),
         "error": round(float(np.abs(1 / ratios - 1).mean()), 3),
-        "why": f"{PUBLISHED[found[0].runtime]} on {' and '.join(names)}",
-        "source": ULTRALYTICS,
+        "why": f"{PUBLISHED[found[0].runtime]} on {len(names)} processors of laptops and desktops",
+        "source": BOUGHT,
     }  # fmt: skip
 
 

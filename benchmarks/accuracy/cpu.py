@@ -30,7 +30,7 @@ BOARDS = {
 }
 DESKTOPS = {
     "pytorch": "eager PyTorch, laptops and desktops",
-    "onnxruntime": "ONNX Runtime, an i9-12900KS",
+    "onnxruntime": "ONNX Runtime, laptops and desktops",
 }
 
 

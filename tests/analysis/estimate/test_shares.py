@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.util
 import json
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 
 import gambrel
 from gambrel.analysis.estimate import packaged
+from gambrel.analysis.estimate.shares import powered
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Workbench
+from gambrel.capture import zoo
 from gambrel.device.catalog import load
 from gambrel.device.onchip import on_chip
 from gambrel.runtimes import matches
 
+ROOT = Path(__file__).parents[3]
+SCRIPTS, DATA = ROOT / "scripts", ROOT / "benchmarks/data/cpu"
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 1024,
@@ -150,6 +160,71 @@ MIXTURE = CONFIG | {
     "num_experts_per_tok": 2,
     "num_key_value_heads": 8,
 }
+
+
+def test_a_laptop_holds_the_clock_that_its_power_allows():
+    """Its cores at their highest clocks, by the energy that OpenVINO's fit has of its process."""
+    device = load("core-ultra-7-155h")
+    openvino = next(e for e in packaged().engines if e.runtime == "openvino" and "xeon" in e.match)
+    energy = openvino.flop_energy["Meteor Lake"]
+    drawn = energy * sum(
+        n * rate * hz * (hz / 1e9) ** 2
+        for n, rate, hz in ((6, 32, 4.8e9), (8, 16, 3.8e9), (2, 16, 2.5e9))
+    )
+    own = next(s for s in packaged().shares if s.runtime == "pytorch" and "core-i" in s.match)
+    assert powered(own, device, packaged()).clock == pytest.approx((28 / drawn) ** (1 / 3))
+    assert powered(own, load("core-i9-12900ks"), packaged()).clock == 0.9  # 150 W are enough
+    assert powered(own, load("ryzen-9-7950x"), packaged()).clock == 0.0  # its process is unknown
+
+
+def test_what_cores_move_follows_their_peak():
+    """A sum of two large vectors on a laptop: bytes over a share of what its vector units do."""
+    import torch
+
+    class Add(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    n, device = 1 << 24, load("core-ultra-7-155h")
+    found = gambrel.analyze(
+        Add(), device, inputs=(torch.zeros(n), torch.zeros(n)), runtime="pytorch"
+    )
+    own = next(s for s in packaged().shares if s.runtime == "pytorch" and "core-i" in s.match)
+    peak = device.ceiling("vector", "fp32").flop_per_s * powered(own, device, packaged()).clock
+    moved = 12 * n / (own.cached * peak)
+    assert moved > 12 * n / device.memory[0].byte_per_s  # slower than the memory
+    assert found.expected_time_s.value == pytest.approx(own.start_s + moved)
+
+
+@pytest.mark.parametrize("runtime", ["pytorch", "onnxruntime"])
+def test_published_networks_on_a_laptop_lie_inside_the_range(runtime):
+    rows = [r for r in published("desktops.csv") if r["runtime"] == runtime]
+    rows = [r for r in rows if r["device"] == "core-ultra-7-155h" and "/" not in r["model"]]
+    for r in rows:
+        found = gambrel.analyze(r["model"], r["device"], runtime=runtime, batch_size=1)
+        assert found.expected_time_s.low < float(r["ms"]) * 1e-3 < found.expected_time_s.high
+
+
+def test_the_fit_computes_what_the_program_computes():
+    """Terms that scripts/cpu_work.py reads off one at a time, put together again."""
+    spec = importlib.util.spec_from_file_location("cpu_work", SCRIPTS / "cpu_work.py")
+    cpu_work = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = cpu_work
+    spec.loader.exec_module(cpu_work)
+    device, model = load("core-ultra-7-155h"), zoo.load("resnet18")
+    bench = Workbench(model, model.resolve_symbols({}), Settings().conventions)
+    for runtime in ("pytorch", "onnxruntime"):
+        own = next(s for s in packaged().shares if s.runtime == runtime and "core-i" in s.match)
+        work = cpu_work.work_of(bench, device, runtime, "fp32", by_power=True)
+        named = {"memory": own.memory, "cached": own.cached, "compute": own.compute}
+        seconds = work.seconds(named | {"matrix": 1.0, "start_s": own.start_s})
+        found = gambrel.analyze(model, device, runtime=runtime)
+        assert found.expected_time_s.value == pytest.approx(seconds)
+
+
+def published(name):
+    with (DATA / name).open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
 
 
 def test_of_a_mixture_only_the_experts_that_are_read_are_unpacked(tmp_path):

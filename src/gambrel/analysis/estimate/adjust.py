@@ -42,7 +42,7 @@ _ENGINE: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 _SHARES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     COMPUTE: (("compute", "compute_stored", "matrix", "attention_compute"), ("unpack",)),
-    MEMORY: (("memory", "attention"), ()),
+    MEMORY: (("memory", "cached", "attention"), ()),
     LAUNCH: ((), ("start_s", "exchange_s", "step_s")),
 }
 _CYCLES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {

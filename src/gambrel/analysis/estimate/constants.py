@@ -114,6 +114,12 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         runtime: Id of the runtime.
         match: Patterns of the devices, as in `Runtime.runs_on`.
         memory: Share of the bandwidth.
+        cached: Bytes that an op reads and writes per FLOP of the vector peak, where they lie in the
+            caches of the cores; None: the memory alone decides.
+        power: Runtime whose engine constants have the energy of a FLOP of a processor: it holds the
+            clock that its power allows. Empty: halfway between its base clock and its highest.
+        clock: Share of its highest clock that a processor holds so; 0 where it is not known. Not
+            stored: `shares.shares_of` finds it for a device.
         compute: Share of the peak, weights of 16 bits and more.
         compute_stored: Share of the peak where weights are unpacked.
         unpack: Lane cycles to unpack a weight.
@@ -149,6 +155,9 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     match: tuple[str, ...]
     memory: float
+    cached: float | None = None
+    power: str = ""
+    clock: float = 0.0
     compute: float
     compute_stored: float
     unpack: float

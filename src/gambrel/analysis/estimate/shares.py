@@ -9,10 +9,16 @@ its slowest part decides:
 Where a matrix engine stands beside the vector units (AMX), it has a share of its own, and so may
 attention, which finds less to do side by side in a cache than a product does in its weights;
 collectives may start in another time. The peak of a matrix engine is that of its fastest sums:
-libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. The
-peak of a processor is that at the clock which all of its cores hold. A run may cost a fixed time
-besides. Where each unit runs a network by itself (NeuronCores), one input has the bandwidth and the
-peak of one unit, and each unit at work reads the weights.
+libraries may add up products of 16 bits in 16 bits, which GeForce cards do at twice the rate. A run
+may cost a fixed time besides. Where each unit runs a network by itself (NeuronCores), one input has
+the bandwidth and the peak of one unit, and each unit at work reads the weights.
+
+The peak of a processor is that at the clock which all of its cores hold: halfway between its base
+clock and its highest, or the one that its power allows, by the energy of a FLOP that was fitted to
+another runtime's runs on its process (`powered`). What its cores read and write may lie in their
+caches, whose rate follows their clock and lanes as the peak does:
+
+    t = start + max(bytes / (cached · peak), bytes / (memory · bandwidth), FLOP / (compute · peak))
 
 Weights that are stored in blocks of a few bits are unpacked before they are multiplied: each takes
 ``unpack`` lane cycles (two FLOP of the vector peak). That is why a 4-bit model does not run four
@@ -31,6 +37,8 @@ import msgspec
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch
 from gambrel.analysis.estimate.constants import Calibration, Cycles, Shares
+from gambrel.analysis.estimate.engine import machine_of
+from gambrel.analysis.estimate.engine_forms import running
 from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.estimate.language_constants import LanguageBasis
 from gambrel.analysis.measures import Estimate, Limiter
@@ -67,7 +75,19 @@ def shares_of(runtime: Runtime, roofs: Roofs, calibration: Calibration) -> Share
     if not roofs.memory_byte_per_s or roofs.off_chip_only:
         return None
     mine = (s for s in calibration.shares if s.runtime == runtime.id)
-    return next((s for s in mine if matches(s.match, roofs.device)), None)
+    found = next((s for s in mine if matches(s.match, roofs.device)), None)
+    return powered(found, roofs.device, calibration) if found and found.power else found
+
+
+def powered(shares: Shares, device: Device, calibration: Calibration) -> Shares:
+    """Shares at the clock that a processor's power allows, where its process was measured."""
+    own = (e for e in calibration.engines if e.runtime == shares.power)
+    engine = next((e for e in own if matches(e.match, device)), None)
+    if engine is None or not engine.flop_energy_of(device.architecture):
+        return shares
+    machine, _ = machine_of(device, engine)
+    scale = running(engine.constants, machine).scale
+    return msgspec.structs.replace(shares, clock=float(scale))
 
 
 class OpsEstimator:
@@ -250,9 +270,9 @@ def _slowest(view: OpView, cost: Cost, roofs: Roofs, shares: Shares, moved: Size
                 return None
             continue
         done = flops if stored is None else flops * filled(view, shares.tile)
-        rate = share * peak_of(roofs, engine, dtype, roof[1])
+        rate = share * peak_of(roofs, engine, dtype, roof[1], shares.clock)
         slowest = maximum(slowest, roofline.seconds(done, rate))
-    lanes = lanes_of(roofs, shares.lanes_per_byte)
+    lanes = lanes_of(roofs, shares.lanes_per_byte, shares.clock)
     if stored is not None and lanes:
         cycles = shares.unpack if shares.unpack_few is None or not few(view) else shares.unpack_few
         slowest = maximum(slowest, roofline.seconds(2 * cycles * stored, lanes))
@@ -266,7 +286,11 @@ def _moving(view: OpView, moved: Size, roofs: Roofs, shares: Shares) -> Size:
     if view.kind == _ATTENTION:
         memory = shares.attention or memory
         moved = moved * heads_per_cache(view) if shares.by_head else moved
-    return roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+    seconds = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
+    lanes = lanes_of(roofs, None, shares.clock) if shares.cached else None
+    if not lanes or not shares.cached:
+        return seconds
+    return maximum(seconds, roofline.seconds(moved, shares.cached * lanes))
 
 
 def heads_per_cache(view: OpView) -> Size:
@@ -291,18 +315,24 @@ def counted(stored: Size | None) -> tuple[Engine, ...]:
     return _COUNTED if stored is None else _COUNTED[:1]
 
 
-def lanes_of(roofs: Roofs, per_byte: float | None) -> float | None:
-    """FLOP/s of the vector units: the device's own, else what its class has per byte/s."""
+def lanes_of(roofs: Roofs, per_byte: float | None, clock: float = 0.0) -> float | None:
+    """FLOP/s of the vector units: the device's own, else what its class has per byte/s.
+
+    Args:
+        roofs: Of the device.
+        per_byte: FLOP/s per byte/s of the class.
+        clock: As in `Shares`.
+    """
     own = roofs.vector_peak("fp32")
     if own:
-        return own * held_share(roofs.device)
+        return own * (clock or held_share(roofs.device))
     return per_byte * (roofs.memory_byte_per_s or 0.0) if per_byte else own
 
 
-def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float) -> float:
+def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float, clock: float = 0.0) -> float:
     """FLOP/s of an engine whatever format its sums have; of a processor at the clock it holds."""
     narrow = roofs.device.ceiling(engine.value, dtype, "fp16") if engine is Engine.MATRIX else None
-    return (max(roof, narrow.flop_per_s) if narrow else roof) * held_share(roofs.device)
+    return (max(roof, narrow.flop_per_s) if narrow else roof) * (clock or held_share(roofs.device))
 
 
 def unpacked(view: OpView, cost: Cost) -> Size | None:
