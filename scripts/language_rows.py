@@ -106,7 +106,8 @@ def asked(model: str, precision: str, size: str, value: int) -> Workbench:
     path = str(DATA / model) if model.endswith(".json") else model
     phase = "decode" if size == "context" else "prefill"
     sizes = {"batch_size": 1, size: value}
-    workload = gambrel.load_model(path, phase=phase, precision=precision, **sizes)
+    how = {"phase": phase, "precision": precision, "runtime": "rkllm"}
+    workload = gambrel.load_model(path, **how, **sizes)
     settings = Settings(sizes={"batch": 1, size: value})
     return Workbench(workload, workload.resolve_symbols(settings.sizes or {}), settings.conventions)
 

@@ -178,6 +178,18 @@ def test_a_published_figure_of_a_6b_model_is_met():
     assert 1 / float(found.expected_time_s) == pytest.approx(4.98, rel=0.03)
 
 
+def test_constants_are_fitted_to_the_ops_that_a_question_has(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "scripts"))
+    from language_rows import asked
+
+    bench = asked("qwen3-0.6b", "w8a8,embeddings=int8", "context", 160)
+    found = gambrel.analyze(
+        "qwen3-0.6b", "rk3588-npu", phase="decode", precision="w8a8,embeddings=int8",
+        sizes={"context": 160},
+    )  # fmt: skip
+    assert sum(op.repeat for op in bench.workload.ops) == sum(op.count for op in found.ops)
+
+
 @pytest.mark.parametrize("c", packaged().language, ids=lambda c: c.match[0])
 def test_every_entry_is_complete(c):
     assert (c.byte_per_s is None) != (c.memory is None)
