@@ -10,7 +10,10 @@ TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/co
 WIDTH: Final = 100
 #: What may be left out where it is empty.
 _OFTEN_EMPTY: Final = frozenset(
-    {"note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share", "handed_per_s"}
+    {
+        *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
+        *("handed_per_s", "attention_high", "call_s"),
+    }
 )
 
 

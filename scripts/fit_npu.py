@@ -26,12 +26,22 @@ import rknn_boards
 from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
+from gambrel.analysis.estimate.tiled import BLOCKS
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, pull_of
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
 from gambrel.runtimes import runtime
-from npu_rows import INTEL_CALLS, RUNTIMES, Row, rows, streamed, timed
+from npu_rows import (
+    HEXAGON,
+    INTEL_CALLS,
+    QUALCOMM_NETWORKS,
+    RUNTIMES,
+    Row,
+    rows,
+    streamed,
+    timed,
+)
 from npu_siblings import AT, borrowed
 
 ROOT = Path(__file__).parents[1]
@@ -232,7 +242,33 @@ def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
     for task in found:
         pooled[task.runtime] += [] if task.few else task.ratios()
     fitted = {t: _finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found}
-    return _called(tuple(_outermost(c, t, fitted) for t, c in fitted.items()))
+    ends = {name: _attention_high(name, fitted) for name in HEXAGON}
+    return _called(
+        tuple(
+            msgspec.structs.replace(_outermost(c, t, fitted), attention_high=ends.get(t.runtime))
+            for t, c in fitted.items()
+        )
+    )
+
+
+def _attention_high(name: str, fitted: Mapping[Task, TiledConstants]) -> float:
+    """The upper end of networks with attention under a runtime: models left out, and unseen ones.
+
+    Their exports differ: heads may be split, windows cut out, products left whole.
+    """
+    own = {c.device: c for t, c in fitted.items() if t.runtime == name}
+    ratios = [
+        ratio
+        for task in fitted
+        if task.runtime == name
+        for run, ratio in zip(task.runs.measured, task.ratios(), strict=True)
+        if run.run.attentions >= BLOCKS
+    ]
+    for row in timed(name, QUALCOMM_NETWORKS):
+        run, c = row.measured, own.get(row.device)
+        if run is not None and c is not None and run.run.attentions >= BLOCKS:
+            ratios.append(run.seconds / float(MeasuredRuns([run]).predicted(c)[0]))
+    return outward(*tails(ratios))[1]
 
 
 def _outermost(

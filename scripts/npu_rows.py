@@ -32,7 +32,7 @@ Sizes = tuple[tuple[str, int], ...]
 AIHUB: dict[tuple[str, str], tuple[str, Sizes]] = {
     ("albert_base_v2_hf", ""): ("albert-base-v2", ()),
     ("beit", ""): ("beit-base", ()),
-    ("bert_base_uncased_hf", ""): ("bert-base", (("seq", 384),)),
+    ("bert_base_uncased_hf", ""): ("bert-base-mlm", (("seq", 384),)),
     ("convnext_base", ""): ("convnext-base", ()),
     ("convnext_tiny", ""): ("convnext-tiny", ()),
     ("densenet121", ""): ("densenet121", ()),
@@ -222,6 +222,7 @@ INTEL_CALLS = INTEL_TIMES.with_name("npu_calls.csv")
 QUALCOMM_TIMES = Path(__file__).parents[1] / "benchmarks/data/qualcomm/detectors.csv"
 #: The same of other releases, formats and runtimes, and of 2024: nothing is fitted to them.
 QUALCOMM_UNSEEN = QUALCOMM_TIMES.with_name("detectors_unseen.csv")
+QUALCOMM_NETWORKS = QUALCOMM_TIMES.with_name("networks_unseen.csv")
 QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"

@@ -21,7 +21,7 @@ import fit_npu
 import fit_streams
 import rknn_boards
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.estimate.tiled import from_datasheet
+from gambrel.analysis.estimate.tiled import BLOCKS, from_datasheet
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, pull_of, scales_of
 from gambrel.analysis.estimate.user_models import start_of_chip
@@ -35,6 +35,7 @@ from npu_rows import (
     INTEL_UNSEEN,
     QUALCOMM,
     QUALCOMM_2024,
+    QUALCOMM_NETWORKS,
     QUALCOMM_UNSEEN,
     RUNTIMES,
     Row,
@@ -57,6 +58,7 @@ ANCHORS = {
 _DETECTORS = {
     QUALCOMM_UNSEEN: "detectors of other releases and formats",
     QUALCOMM_2024: "a release of 2024",
+    QUALCOMM_NETWORKS: "other networks, half of them with attention",
 }
 #: A chip whose constants lie between those of its neighbours.
 BETWEEN = "snapdragon-8-elite"
@@ -193,6 +195,8 @@ def _start(what: str, device: str, others: tuple[TiledConstants, ...]) -> TiledC
 
 def _run(row: Row, expected: float, c: TiledConstants | StreamConstants) -> Run:
     sol, roofline = _limits(row)
+    if isinstance(c, TiledConstants) and row.measured.run.attentions >= BLOCKS:
+        c = c.of_attention()
     call_s = c.call_s if isinstance(c, TiledConstants) else 0.0
     return Run(
         name=f"{row.model} {row.precision} batch {row.batch}",

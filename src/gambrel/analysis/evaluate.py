@@ -73,7 +73,7 @@ class Evaluator:
             dtype=self._casts.get(t.dtype, t.dtype),
             elements=elements,
             storage=t.storage,
-            offset=t.offset,  # where it is an expression it is only compared
+            offset=self.dim(t.offset),
             role=t.role,
         )
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.analysis.costs import Item
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.tiled import TiledEstimator, from_datasheet, tiled_estimator
@@ -320,7 +321,6 @@ def joined(*offsets):
         ((0, 8, 1, 9), 4 * 48),  # every second pixel of every second row
         ((0, 8), 0),  # whole rows
         ((0, 64, 128), 0),  # channels
-        ((0, "n", 1), 0),  # nobody knows
     ],
 )
 def test_slices_with_a_step_along_rows_are_taken_apart_under_onnx_runtime(offsets, taken):
@@ -457,3 +457,33 @@ def test_a_faster_clock_of_a_measured_core(device, known, runtime, rate, stream)
     assert new.high > measured.high
     assert (new.rows, new.held_out, new.confidence) == (0, None, "low")
     assert new.note.startswith("nothing was measured on this chip: the NPU of ")
+
+
+def test_slices_with_a_step_count_at_any_size_of_an_image():
+    """YOLOX's first layer takes every second pixel; its zoo entry leaves the image's side open."""
+    for side in (416, 640):
+        plain, slow = (
+            gambrel.analyze(
+                "yolox-s", "snapdragon-8-gen-3", runtime=name, precision="fp16", image=side
+            ).total.expected_time_s
+            for name in ("qnn", "onnxruntime-qnn")
+        )
+        assert slow.value > 1.5 * plain.value
+
+
+def test_windows_cut_out_of_a_plane_move_element_by_element_in_16_bits():
+    """Swin-T on a Galaxy S24: 5.75 ms under ONNX Runtime, 6.80 under LiteRT.
+
+    Source: quic/ai-hub-models @052dc1f3.
+    """
+    for name, measured in (("onnxruntime-qnn", 5.749e-3), ("litert", 6.802e-3)):
+        found = gambrel.analyze("swin-t", "snapdragon-8-gen-3", runtime=name, precision="fp16")
+        expected = found.total.expected_time_s
+        assert measured / 1.3 < expected.value < measured * 1.3
+        assert expected.confidence == "low"
+        assert "networks with attention differ more" in expected.reason
+
+
+def test_a_detector_with_one_block_of_attention_is_none_of_attention():
+    found = gambrel.analyze("yolo11n", "snapdragon-8-gen-3", runtime="qnn", precision="fp16")
+    assert "attention" not in found.total.expected_time_s.reason

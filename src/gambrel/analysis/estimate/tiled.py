@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gambrel.analysis.costs import CostTable
 
 #: From so many blocks of attention on a network is one of them; detectors have one or two.
-_BLOCKS: Final = 4
+BLOCKS: Final = 4
 #: Share of a run from which what takes it is most of it.
 _MOSTLY: Final = 0.5
 #: A part of a run was never measured by itself.
@@ -110,7 +110,7 @@ class TiledEstimator:
         if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
             return None
         reason = self._reason
-        if work.attentions >= _BLOCKS and c.attention_high is not None:
+        if work.attentions >= BLOCKS and c.attention_high is not None:
             c = c.of_attention()
             reason += "; networks with attention differ more, by how they are exported"
         groups = [self._group([work.works[i] for i in group]) for group in work.groups]

@@ -262,7 +262,7 @@ def _interleaved(view: OpView) -> Size:
 def _steps(slices: list[TensorView]) -> bool:
     """Whether one of them starts within a row of the first."""
     first, *others = slices
-    if not first.shape or any(isinstance(t.offset, str) for t in slices):
+    if not first.shape:
         return False
     gaps = (abs(t.offset - first.offset) for t in others)
     return any(holds(gap > 0) and holds(gap < first.shape[-1]) for gap in gaps)
