@@ -85,10 +85,10 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         one = self.total
         if one is None or sol_time_s is None or one.low >= sol_time_s:
             return self
-        if not proved:
+        if not proved and one.value < sol_time_s:
             why = f"{one.reason}; no run so far reached the rate that this takes"
             seen = replace(one, high=max(one.high, sol_time_s), confidence="low", reason=why)
-            return self if one.value >= sol_time_s else replace(self, total=seen)
+            return replace(self, total=seen)
         cut = replace(
             _raised(one, sol_time_s),
             low=sol_time_s,
