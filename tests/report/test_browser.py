@@ -104,7 +104,8 @@ def test_every_kind_of_page(
 
 #: Tables that are wider than their window, and tiles that stand over the edge of their treemap.
 BEYOND = """() => {
-  const wide = [...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth);
+  const tables = [...document.querySelectorAll(".scroll")];
+  const wide = tables.filter((e) => e.scrollWidth > e.clientWidth);
   const over = [...document.querySelectorAll(".treemap")].flatMap((map) => {
     const edge = map.getBoundingClientRect();
     return [...map.children].filter((tile) => {
@@ -122,6 +123,7 @@ def test_nothing_stands_beyond_the_edge(width: int, reader: Reader, tmp_path: Pa
     page = str(render(gambrel.analyze("resnet50", "a100-sxm4-80gb"), "html"))
     tab = reader.open(page, tmp_path)
     tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     reader.settle()
     assert tab.evaluate(BEYOND) == [0, 0]
     heads = "[...document.querySelectorAll('.linked th')].map((h) => h.textContent.trim())"
