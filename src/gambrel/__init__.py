@@ -44,7 +44,10 @@ _HOMES = {
     "check": "gambrel.api.advise",
     "clear_peaks_cache": "gambrel.measure.peaks",
     "compare": "gambrel.api.advise",
+    "explain_gap": "gambrel.api.judging",
     "judge": "gambrel.api.judging",
+    "limits": "gambrel.api.judging",
+    "recommend": "gambrel.api.advise",
     "flops_per_token": "gambrel.api.accounting",
     "kv_cache": "gambrel.api.plans",
     "lightning_callback": "gambrel.api.callbacks",
@@ -104,11 +107,13 @@ __all__ = [
     "clear_peaks_cache",
     "compare",
     "design",
+    "explain_gap",
     "export",
     "flops_per_token",
     "judge",
     "kv_cache",
     "lightning_callback",
+    "limits",
     "load",
     "load_model",
     "measure_peaks",
@@ -116,6 +121,7 @@ __all__ = [
     "peak",
     "profiler_handler",
     "read",
+    "recommend",
     "select",
     "serve_plan",
     "serve_sim",
@@ -132,11 +138,11 @@ if TYPE_CHECKING:
     from gambrel.analysis.measures import Bound, Estimate, Measures
     from gambrel.analysis.result import Analysis, OpResult
     from gambrel.api.accounting import flops_per_token, mfu, peak
-    from gambrel.api.advise import check, compare, select, what_if
+    from gambrel.api.advise import check, compare, recommend, select, what_if
     from gambrel.api.analyze import analyze, load, load_model
     from gambrel.api.callbacks import lightning_callback, trainer_callback
     from gambrel.api.design import design
-    from gambrel.api.judging import judge
+    from gambrel.api.judging import explain_gap, judge, limits
     from gambrel.api.plans import kv_cache, serve_plan, train_plan, train_search
     from gambrel.api.serving import StepTimer, serve_sim
     from gambrel.api.splitting import serve_split

@@ -259,3 +259,19 @@ def test_partitions_are_enough_to_share(batches, partitions):
         label_names=(),
     )
     assert -(-work.points // work.partition_points) == partitions
+
+
+@pytest.mark.parametrize("batches", [[1], [1, 4]])
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [("deepseek-v3.2", {}), ("gemma-3-4b", {"context": 8192}), ("gpt-oss-120b", {"context": 8192})],
+)
+def test_windows_and_chosen_positions_are_those_of_the_analysis(model, sizes, batches):
+    """Sizes that do not vary are numbers: whether an indexer runs depends on them."""
+    given = {name: [value] for name, value in sizes.items()}
+    swept = gambrel.sweep(model, ["h200"], phase="decode", batch_size=batches, **given)
+    for row, batch in enumerate(batches):
+        alone = gambrel.analyze(model, "h200", phase="decode", batch_size=batch, **sizes)
+        assert swept.flops[row] == alone.flops
+        assert swept.expected_time_s[row] == pytest.approx(alone.expected_time_s.value)
+        assert swept.memory_bytes[row] == alone.footprint.total_bytes

@@ -262,7 +262,7 @@ def test_sparse_ridge_point_is_named():
 
 
 def test_a_problem_of_the_model_is_a_sentence():
-    reply = Conversation().ask("how fast is resnet50 at 100 px on an a100")
+    reply = Conversation().ask("how fast is yolov8n at 100 px on an a100")
     assert not reply.answers
     assert "100" in reply.problem
 
@@ -355,3 +355,27 @@ def test_more_devices_are_named_where_one_does_not_do():
 
 def test_help_says_where_the_rest_is():
     assert "in 'gambrel chat'" in said("help")
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (
+            "speed of light of resnet50 on an l4",
+            r"^resnet50, .* on NVIDIA L4: speed of light [\d.]+",
+        ),
+        ("ttft of llama-3-8b on 4 h100 sxm with 2048 tokens", r"^TTFT [\d.]+ m?s \("),
+        ("how long is a training step of resnet50 on an l4", r"^resnet50, training step, batch 1"),
+        ("can i train resnet50 on a hailo-8", r"hailo-8 is for inference: no software trains"),
+        ("how fast is rtmdet on an l4", r"If it is a model, it is not built in"),
+        ("resnet50 on an l4 took 5 ms", r"^resnet50 on l4.*: HEADROOM"),
+    ],
+)
+def test_the_figure_that_is_asked_for_leads(question, said):
+    answer = " ".join(run_turn(question).split())
+    assert re.search(said, answer), answer
+
+
+def run_turn(question):
+    """The answer, or why there is none."""
+    return "".join(turn(Conversation(), question, Options(width=200)))

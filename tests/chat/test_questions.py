@@ -63,7 +63,7 @@ def test_most_of_what_nobody_tuned_for_is_understood():
         ("how fast is resnet50 on an rtx 4180", "no model or device called 'rtx 4180'"),
         ("can resnet50 run on an a100 within 5", "What is 5"),
         ("how accurate is resnet50 on an a100", "Accuracy"),
-        ("how long to train bert-base on a100", "--train"),
+        ("how long to train bert-base on a data set on an a100", "One training step of a network"),
         ("what does an h100 cost", "knows no prices"),
         ("how fast is resnet50 on 8 a100s", "one device"),
         ("is resnet50 slower than 10 ms at an a100 but not on the l4", "exclusions|above only"),

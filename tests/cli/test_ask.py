@@ -34,7 +34,7 @@ def test_json(gambrel):
         (["asdf"], "did not understand 'asdf'"),
         (["how fast is resnet50"], "On which device?"),
         (["how fast is llama on an a100"], "Did you mean: llama-3-8b"),
-        (["how fast is resnet50 at 100 px on an l4"], "image"),
+        (["how fast is yolov8n at 100 px on an l4"], "image"),
         (["x", "--llm", "gpt-5-mini"], "set OPENAI_API_KEY"),
         (["x", "--llm", "claude-x"], "set ANTHROPIC_API_KEY"),
         (["x", "--llm-url", "http://h/v1"], "name the model"),

@@ -101,6 +101,18 @@ def test_every_tool_answers_as_the_api_does(place):
     assert list(explained["terms"]) == ["ridge_point"]
 
 
+def test_what_an_agent_can_ask_of_a_model_python_can():
+    assert set(gambrel.__all__) >= TOOLS - LOOK_UP
+    op = "matmul:m=4096,n=4096,k=4096,bf16"
+    judged = gambrel.judge(op, "250us", "h100")
+    assert gambrel.limits(op, "h100").sol_time_s == judged.limits.sol_time_s
+    assert gambrel.explain_gap(op, "250us", "h100").steps
+    advice = gambrel.recommend("resnet50", "a100")
+    assert [r.gain for r in advice.recommendations] == [
+        r.gain for r in gambrel.analyze("resnet50", "a100").recommend()
+    ]
+
+
 def test_sweeps_and_designs_are_those_of_the_api(place):
     points = {"model": "resnet50", "hardware": "h100,a100", "batch_size": "1,8,64"}
     designs = {"model": "resnet50", "device_file": "tpu-v1-like", "axes": ["rows=64:256:x2"]}

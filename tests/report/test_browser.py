@@ -102,6 +102,38 @@ def test_every_kind_of_page(
     assert [r for r in reader.requests if not r.startswith("file:")] == []
 
 
+#: Tables that are wider than their window, and tiles that stand over the edge of their treemap.
+BEYOND = """() => {
+  const tables = [...document.querySelectorAll(".scroll")];
+  const wide = tables.filter((e) => e.scrollWidth > e.clientWidth);
+  const over = [...document.querySelectorAll(".treemap")].flatMap((map) => {
+    const edge = map.getBoundingClientRect();
+    return [...map.children].filter((tile) => {
+      const box = tile.getBoundingClientRect();
+      return box.right > edge.right + 0.5 || box.bottom > edge.bottom + 0.5;
+    });
+  });
+  return [wide.length, over.length];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_stands_beyond_the_edge(width: int, reader: Reader, tmp_path: Path) -> None:
+    """Columns give way by priority, as in a terminal; all of them are a click away."""
+    page = str(render(gambrel.analyze("resnet50", "a100-sxm4-80gb"), "html"))
+    tab = reader.open(page, tmp_path)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    reader.settle()
+    assert tab.evaluate(BEYOND) == [0, 0]
+    heads = "[...document.querySelectorAll('.linked th')].map((h) => h.textContent.trim())"
+    narrow = tab.evaluate(heads)
+    assert {"op", "expected"} <= set(narrow)
+    tab.click(".linked .more")
+    assert len(tab.evaluate(heads)) > len(narrow)
+    assert "shapes" in tab.evaluate(heads)
+
+
 def test_a_reader_explores(reader: Reader, tmp_path: Path) -> None:
     tab = reader.open(str(render(samples.tiny(), "html")), tmp_path)
     tab.set_viewport_size({"width": 1440, "height": 900})

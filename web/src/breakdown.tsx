@@ -27,7 +27,7 @@ export function Treemap({ parts, chosen, onChoose }: Props) {
       {tiles.map((t) => (
         <button
           type="button"
-          class={`tile k-${bound.get(t.name)}${t.name === chosen ? " on" : ""}`}
+          class={`tile k-${bound.get(t.name)}${t.name === chosen ? " on" : ""}${t.w > 56 && t.h > 22 ? "" : " small"}`}
           aria-pressed={t.name === chosen}
           title={`${t.name}: ${percent(t.value)} of the time`}
           aria-label={`${t.name}: ${percent(t.value)} of the time`}

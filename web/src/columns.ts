@@ -4,6 +4,9 @@ import { csvText } from "./download";
 import { si } from "./format";
 import type { Column, Detail, PageData, Table } from "./schema";
 
+/** Characters that the first column, which names the rows, keeps at least. */
+const NARROW = 17;
+
 export class Rows {
   readonly count: number;
   /** The texts of the page in small letters, each once. */
@@ -41,6 +44,22 @@ export class Rows {
       for (const text of c.text) longest = Math.max(longest, this.page.strings[text].length);
       return Math.min(longest, 46) * 1.05 + 3;
     });
+  }
+
+  /** The columns that fit into so many characters by their priority, and how wide each is. */
+  fitting(room: number): { column: Column; width: number }[] {
+    const columns = this.table.columns.map((column, at) => ({ column, at, width: this.widths()[at] }));
+    if (!room || columns.reduce((sum, c) => sum + c.width, 0) <= room) return columns;
+    const [first, ...others] = columns;
+    const least = Math.min(first.width, NARROW);
+    let spare = room - least;
+    const kept = new Set<number>();
+    for (const c of [...others].sort((a, b) => (a.column.priority ?? 0) - (b.column.priority ?? 0) || a.at - b.at)) {
+      if (c.width > spare) continue;
+      kept.add(c.at);
+      spare -= c.width;
+    }
+    return [{ ...first, width: Math.min(first.width, least + spare) }, ...others.filter((c) => kept.has(c.at))];
   }
 
   /** What a detail says of a row; empty where it says nothing. */

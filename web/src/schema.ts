@@ -94,6 +94,8 @@ export interface Column {
   /** In base SI units. */
   value?: Maybe[];
   styles?: Text[];
+  /** 0 or absent stays at every width; of the others the largest goes first. */
+  priority?: number;
 }
 
 export type Chart = Roofline | Curves | Bars;

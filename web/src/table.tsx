@@ -6,9 +6,12 @@ import type { Rows } from "./columns";
 import { useExplain } from "./explain";
 import { si } from "./format";
 import type { Column } from "./schema";
+import { useWidth } from "./width";
 
 const ROW = 29;
 const AHEAD = 8;
+/** Pixels of a character of a table. */
+const CHARACTER = 8.9;
 /** Rows up to which all are drawn. */
 const FEW = 60;
 /** At least the height of the window on the rows; reading it would lay the page out. */
@@ -53,7 +56,12 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
     };
   }, []);
 
-  const widths = useMemo(() => rows.widths(), [rows]);
+  const [outer, pixels] = useWidth<HTMLDivElement>();
+  const [all, setAll] = useState(false);
+  const shownColumns = useMemo(() => rows.fitting(all ? 0 : Math.floor(pixels / CHARACTER)), [rows, all, pixels]);
+  const columns = shownColumns.map((c) => c.column);
+  const hidden = rows.table.columns.length - columns.length;
+  const fixed = rows.count > FEW || hidden > 0;
   const virtual = list.length > FEW && !printing;
   const first = virtual ? Math.max(0, Math.floor(top / ROW) - AHEAD) : 0;
   const last = virtual ? Math.min(list.length, Math.ceil((top + HIGH) / ROW) + AHEAD) : list.length;
@@ -76,23 +84,24 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
   const onKey = (event: KeyboardEvent) => {
     const now = chosen === null || chosen === undefined ? -1 : list.indexOf(chosen);
     const go = (to: number) => onChoose?.(list[Math.max(0, Math.min(list.length - 1, to))]);
-    const columns = rows.table.columns.length;
+    const count = columns.length;
     const keys: Record<string, () => void> = {
       ArrowDown: () => go(now + 1),
       ArrowUp: () => go(now - 1),
       Home: () => go(0),
       End: () => go(list.length - 1),
-      ArrowRight: () => setColumn((column + 1) % columns),
-      ArrowLeft: () => setColumn((column + columns - 1) % columns),
-      Enter: () => now >= 0 && explain(rows.table.columns[column], list[now]),
+      ArrowRight: () => setColumn((column + 1) % count),
+      ArrowLeft: () => setColumn((column + count - 1) % count),
+      Enter: () => now >= 0 && explain(columns[column], list[now]),
       Escape: () => onChoose?.(null),
     };
     if (event.target !== scroller.current || !onChoose || !keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();
   };
-  const spacer = (count: number) => count > 0 && <tr aria-hidden="true" class="gap" style={{ height: `${count * ROW}px` }}><td colSpan={rows.table.columns.length} /></tr>;
+  const spacer = (count: number) => count > 0 && <tr aria-hidden="true" class="gap" style={{ height: `${count * ROW}px` }}><td colSpan={columns.length} /></tr>;
   return (
+    <div class="tabled" ref={outer}>
     <div
       class={`scroll${virtual || list.length > 20 ? " tall" : ""}`}
       ref={scroller}
@@ -103,11 +112,11 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
       onKeyDown={onKey}
       onPointerLeave={() => onHover?.(null)}
     >
-      <table aria-rowcount={list.length + 1} class={rows.count > FEW ? "fixed" : ""} style={rows.count > FEW ? { width: `${widths.reduce((a, b) => a + b, 0)}ch` } : undefined}>
-        {rows.count > FEW && <colgroup>{widths.map((w) => <col style={{ width: `${w}ch` }} />)}</colgroup>}
+      <table aria-rowcount={list.length + 1} class={fixed ? "fixed" : ""} style={fixed ? { width: hidden ? "100%" : `${shownColumns.reduce((sum, c) => sum + c.width, 0)}ch` } : undefined}>
+        {fixed && <colgroup>{shownColumns.map((c) => <col style={{ width: `${c.width}ch` }} />)}</colgroup>}
         <thead>
           <tr>
-            {rows.table.columns.map((c) => (
+            {columns.map((c) => (
               <th
                 scope="col"
                 class={c.align}
@@ -133,7 +142,7 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
               onPointerEnter={() => onHover?.(row)}
               onClick={() => onChoose?.(row)}
             >
-              {rows.table.columns.map((c, at) => (
+              {columns.map((c, at) => (
                 <Cell rows={rows} column={c} row={row} on={row === chosen && at === column && !!onChoose} onExplain={explain} />
               ))}
             </tr>
@@ -141,6 +150,12 @@ export function TableView({ rows, shown, hover, chosen, onHover, onChoose, label
           {spacer(list.length - last)}
         </tbody>
       </table>
+    </div>
+    {(hidden > 0 || all) && (
+      <button type="button" class="plain more" aria-pressed={all} onClick={() => setAll(!all)}>
+        {all ? "fewer columns" : `${hidden} more column${hidden > 1 ? "s" : ""}`}
+      </button>
+    )}
     </div>
   );
 }
@@ -153,6 +168,8 @@ interface CellProps {
   onExplain(column: Column, row: number): void;
 }
 
+/** Characters of a text that a narrow page cuts. */
+const SHORT = 15;
 /** Characters of a text that may take several lines. */
 const LONG = 40;
 
@@ -160,7 +177,7 @@ function Cell({ rows, column, row, on, onExplain }: CellProps) {
   const text = rows.text(column, row);
   const style = column.styles ? rows.page.strings[column.styles[row]] : "";
   const css = `${column.align}${style ? ` s-${style}` : ""}${on ? " on" : ""}`;
-  if (!column.value) return <td class={`${css}${text.length > LONG ? " long" : ""}`} title={text.length > LONG ? text : undefined}>{text}</td>;
+  if (!column.value) return <td class={`${css}${text.length > LONG ? " long" : ""}`} title={text.length > SHORT ? text : undefined}>{text}</td>;
   return (
     <td class={css} onClick={() => onExplain(column, row)}>
       <span class="num">{text}</span>

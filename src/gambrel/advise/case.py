@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeAlias
 
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
@@ -19,6 +20,9 @@ from gambrel.runtimes import Runtime
 from gambrel.views import view
 from gambrel.workload import Workload
 
+#: A change of ops and tensors.
+Edit: TypeAlias = Callable[[Workload], Workload]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
@@ -29,12 +33,16 @@ class Scenario:
         device: The machine.
         settings: Sizes, precision and runtime (None chooses one) and the rest.
         default_runtime: The runtime is the device's default: another device takes its own.
+        edits: Changes of ops and tensors that led to the workload, in their order.
+        unedited: The model before them; None where there are none.
     """
 
     workload: Workload
     device: Device
     settings: Settings
     default_runtime: bool = False
+    edits: tuple[Edit, ...] = ()
+    unedited: Workload | None = None
 
     @property
     def precision(self) -> str:
@@ -149,7 +157,8 @@ def as_built(case: Scenario) -> Scenario:
     """The case with its model as device, runtime, number formats and sizes have it built.
 
     Engines run layers of their own, and a language model has formats part by part: a changed
-    question gets the answer that `gambrel analyze` gives to it.
+    question gets the answer that `gambrel analyze` gives to it. Edits are made again on what is
+    built; where that has nothing to edit, the edited model stays.
     """
     settings, asked = case.settings, case.settings.precision
     language = is_language_model(case.workload)
@@ -158,7 +167,17 @@ def as_built(case: Scenario) -> Scenario:
     except InputError:
         return case  # refused where it is analyzed, unless another change makes it possible
     sizes = settings.sizes or {}
-    made = view("variant", case.workload, precision=asked, layers=layers, sizes=sizes)
+    source = case.unedited or case.workload
+    base = made = view("variant", source, precision=asked, layers=layers, sizes=sizes)
+    if case.edits:
+        if base == source:
+            return case
+        try:
+            for edit in case.edits:
+                made = view("edited", edit(made))
+        except InputError:
+            return case
+        case = replace(case, unedited=base)
     return with_settings(
         replace(case, workload=made), precision=asked and (made.precisions or asked)
     )
@@ -169,14 +188,19 @@ def with_settings(case: Scenario, **settings: object) -> Scenario:
     return replace(case, settings=replace(case.settings, **settings))  # type: ignore[arg-type]
 
 
-def edited(case: Scenario, workload: Workload) -> Scenario:
+def edited(case: Scenario, edit: Edit) -> Scenario:
     """The case with other ops or tensors: how the model was made describes it no longer."""
-    return replace(case, workload=view("edited", workload))
+    return replace(
+        case,
+        workload=view("edited", edit(case.workload)),
+        edits=(*case.edits, edit),
+        unedited=case.unedited or case.workload,
+    )
 
 
-def on_workload(transform: Callable[[Workload], Workload]) -> Callable[[Scenario, str], Scenario]:
+def on_workload(edit: Edit) -> Callable[[Scenario, str], Scenario]:
     """A change of the model alone that takes no value."""
-    return lambda case, _: edited(case, transform(case.workload))
+    return lambda case, _: edited(case, edit)
 
 
 def where(applies: Callable[[Scenario], bool]) -> Callable[[Scenario], Iterable[str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
-from gambrel.advise.case import Effort, Kind, Scenario, as_built, edited, where, with_settings
+from gambrel.advise.case import Edit, Effort, Kind, Scenario, as_built, edited, where, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
 from gambrel.analysis.precision import casts_of
@@ -14,7 +15,7 @@ from gambrel.dtypes import PRECISIONS, parse_dtype, single_format, width_bytes
 from gambrel.errors import InputError
 from gambrel.ops import is_prunable
 from gambrel.runtimes import takes
-from gambrel.workload import Role, Workload
+from gambrel.workload import Role
 
 #: Share of channels that is proposed; more has to be asked for.
 _PRUNED: Final = "30%"
@@ -42,7 +43,7 @@ def _precisions(case: Scenario) -> Iterable[str]:
 
 def _weights(case: Scenario, text: str) -> Scenario:
     dtype = _taken(case, text)
-    return _with_part(case, f"weights={dtype}", narrow_weights(case.workload, dtype))
+    return _with_part(case, f"weights={dtype}", partial(narrow_weights, dtype=dtype))
 
 
 def _taken(case: Scenario, text: str) -> str:
@@ -69,14 +70,14 @@ def _weight_formats(case: Scenario) -> Iterable[str]:
 
 def _kv(case: Scenario, text: str) -> Scenario:
     dtype = _taken(case, text)
-    return _with_part(case, f"kv={dtype}", narrow_cache(case.workload, dtype))
+    return _with_part(case, f"kv={dtype}", partial(narrow_cache, dtype=dtype))
 
 
-def _with_part(case: Scenario, part: str, narrowed: Workload) -> Scenario:
+def _with_part(case: Scenario, part: str, narrow: Edit) -> Scenario:
     """The case with a part of its model in another format, or with tensors that are narrowed."""
     asked = ",".join(filter(None, (case.settings.precision, part)))
     built = as_built(with_settings(case, precision=asked))
-    return built if built.workload.precisions.endswith(part) else edited(case, narrowed)
+    return built if built.workload.precisions.endswith(part) else edited(case, narrow)
 
 
 def _kv_formats(case: Scenario) -> Iterable[str]:
@@ -112,7 +113,8 @@ def _has_prunable(case: Scenario) -> bool:
 
 
 def _prune(case: Scenario, text: str) -> Scenario:
-    return edited(case, pruned(case.workload, _share(text)))
+    share = _share(text)
+    return edited(case, lambda workload: pruned(workload, share))
 
 
 def _prunable(case: Scenario) -> Iterable[str]:

@@ -69,7 +69,8 @@ def _model(case: Scenario, text: str) -> Scenario:
         for name, value in (case.settings.sizes or {}).items()
         if name in own and value != old.get(name)
     }
-    return as_built(replace(case, workload=workload, settings=replace(case.settings, sizes=asked)))
+    new = replace(case, workload=workload, edits=(), unedited=None)
+    return as_built(with_settings(new, sizes=asked))
 
 
 def _variants(case: Scenario) -> Iterable[str]:

@@ -24,9 +24,6 @@ _COMMANDS: Final = {
 #: Verbs without a public function of Python.
 WITHOUT_FUNCTION: Final = frozenset(
     [
-        "recommend",
-        "limits",
-        "explain-gap",
         "import",
         "devices",
         "device",

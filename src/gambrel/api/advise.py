@@ -255,8 +255,13 @@ def point_at(question: Question, batch_size: int, like: Analysis) -> Point:
     return fleet.on(device, precision, None, runtime.id)
 
 
+@asks("recommend")
 def recommend(question: Question) -> Advice:
-    """What to change and by how much it would help: each change applied and analyzed again."""
+    """What to change and by how much it would help: each change applied and analyzed again.
+
+    Raises:
+        GambrelError: Any of its subclasses; the message says what to do.
+    """
     from gambrel.advise.recommend import advise
 
     return advise(answers(question)[0], settings_of(question).calibration)

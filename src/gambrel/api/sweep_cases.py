@@ -106,15 +106,25 @@ class CaseOpener:
         layers = _layers_of(base, device, asked)
         parts = bool(base.recipe) or has_parts(entry.source, layers, asked.precision)
         built = asked.precision if parts else None
-        return self._resolved(entry, asked, layers=layers, precision=built)
+        # Windows of attention need numbers: sizes that do not vary are those of the analysis.
+        own = {s.name: s.default for s in base.symbols if base.recipe and s.name != "batch"}
+        return self._resolved(entry, asked, layers=layers, precision=built, own=own)
 
     def _resolved(
-        self, entry: ModelEntry, asked: Question, *, layers: str, precision: str | None
+        self,
+        entry: ModelEntry,
+        asked: Question,
+        *,
+        layers: str,
+        precision: str | None,
+        own: Mapping[str, int] = {},
     ) -> Workload:
-        key = entry.label, asked.phase, layers, precision
+        key = entry.label, asked.phase, layers, precision, tuple(own.items())
         if key not in self._workloads:
             # What a model is built at, a pipeline's steps, is no axis: one value of it is taken.
-            fixed = {name: each[0] for name, each in _sizes(asked).items() if len(each) == 1}
+            given = _sizes(asked)
+            fixed = {name: value for name, value in own.items() if name not in given}
+            fixed |= {name: each[0] for name, each in given.items() if len(each) == 1}
             request = request_of(asked, fixed, precision=precision, layers=layers, keep_open=True)
             self._workloads[key] = resolve_model(entry.source, request).workload
         return self._workloads[key]

@@ -94,7 +94,8 @@ def workload_of_spec(
         sizes: Values by symbol that are known already.
         precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
             wider format is left to the analysis.
-        keep_open: Leave all sizes open; the memory of windowed caches is then that of full ones.
+        keep_open: Leave sizes open that ``sizes`` does not give, also where windows of attention
+            and chosen positions depend on them: these are then taken to be full.
         layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it; empty for those of
             an engine in the formats of the checkpoint.
 
@@ -104,7 +105,8 @@ def workload_of_spec(
     """
     run = as_run(spec, layers)
     phase = _phase(run, phase)
-    step = step_of(run, phase, sizes or {}, fixed=needs_numbers(run) and not keep_open)
+    numbers = needs_numbers(run)
+    step = step_of(run, phase, sizes or {}, fixed=numbers, open_others=keep_open)
     chosen = _precisions(run, precision)
     found = build(run, step, chosen, as_code=layers == "code")
     if chosen.weights in (*GGUF_MIXES, *GGUF_PLAIN) and not chosen.names("weights"):
@@ -123,7 +125,12 @@ def workload_of_spec(
 
 
 def step_of(
-    spec: ModelSpec, phase: str | None, sizes: Mapping[str, int | None], *, fixed: bool
+    spec: ModelSpec,
+    phase: str | None,
+    sizes: Mapping[str, int | None],
+    *,
+    fixed: bool,
+    open_others: bool = False,
 ) -> ForwardPass:
     """The step of a phase, with its symbols.
 
@@ -132,6 +139,7 @@ def step_of(
         phase: As asked for.
         sizes: Values by symbol, as asked for.
         fixed: Fill the sizes in: windows are no polynomials.
+        open_others: But those alone that are asked for.
 
     Raises:
         InputError: A phase or size that the model does not have.
@@ -146,9 +154,16 @@ def step_of(
         symbols[name].check(value)
     values: dict[str, Dim] = {name: name for name in symbols}
     if fixed:
-        values = {name: given.get(name, s.default) for name, s in symbols.items()}
+        filled = {
+            name: given.get(name, s.default)
+            for name, s in symbols.items()
+            if name in given or not open_others
+        }
+        values |= filled
         symbols = {
-            name: replace(s, default=values[name], minimum=values[name], maximum=values[name])
+            name: replace(s, default=filled[name], minimum=filled[name], maximum=filled[name])
+            if name in filled
+            else s
             for name, s in symbols.items()
         }
     return replace(_step(phase, values), symbols=tuple(symbols.values()))

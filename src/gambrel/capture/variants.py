@@ -19,7 +19,8 @@ def variant(
     """The workload that the same question with these would have been answered with.
 
     Unchanged where it is no language model in closed form or from the zoo, nor a built-in
-    pipeline, where a file gives its weights their formats, and where ops were changed.
+    pipeline, where ops were changed, and where a file gives its weights their formats and no other
+    one is asked for: then it is built in that one, as if the file were converted.
 
     Args:
         workload: As it was built.
@@ -28,7 +29,8 @@ def variant(
         sizes: By symbol; what the workload leaves open stays open.
     """
     recipe = recipe_of(workload)
-    if recipe is not None and recipe.stored:
+    kept = recipe is not None and recipe.stored and not _converts(precision, workload)
+    if recipe is not None and (recipe.edited or kept):
         return workload
     name, phase = workload.name, recipe.phase if recipe else None
     request = Request(
@@ -38,8 +40,8 @@ def variant(
         layers=layers,
         keep_open=any(s.minimum != s.maximum for s in workload.symbols),
     )
-    if recipe is not None and not _is_built_in(name, recipe):
-        return _from_recipe(recipe, request)
+    if recipe is not None and (recipe.stored or not _is_built_in(name, recipe)):
+        return replace(_from_recipe(recipe, request), name=name)
     if recipe is None and not _is_unchanged(workload, sizes):
         return workload
     return _built_in(name, request)
@@ -60,16 +62,24 @@ def other_model(workload: Workload, name: str) -> Workload:
 def edited(workload: Workload) -> Workload:
     """A workload whose ops or tensors were changed: it is not built again from its recipe."""
     recipe = recipe_of(workload)
-    if recipe is None or recipe.stored:
+    if recipe is None or recipe.edited:
         return workload
-    return replace(workload, recipe=replace(recipe, stored=True).text())
+    return replace(workload, recipe=replace(recipe, edited=True).text())
 
 
 def formats_of(workload: Workload) -> str | None:
     """The formats that a user named part by part; None for the model's own, or one for all."""
     recipe = recipe_of(workload)
-    own = recipe.spec.precisions().name if recipe and not recipe.stored else ""
+    kept = recipe is not None and (recipe.stored or recipe.edited)
+    own = recipe.spec.precisions().name if recipe and not kept else ""
     return None if workload.precisions == own else workload.precisions
+
+
+def _converts(precision: str | None, workload: Workload) -> bool:
+    """Whether another format of the whole model is named, beside those of its parts."""
+    if precision is None or precision == workload.precisions:
+        return False
+    return "=" not in precision.partition(",")[0]
 
 
 def _built_in(name: str, request: Request) -> Workload:

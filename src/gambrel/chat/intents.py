@@ -157,6 +157,7 @@ _ALL: Final = (
                 r"\b(?:takes?|took|needs|runs in)\b.*LATENCY.*\bwhy\b|\bwhy\b.*\b(?:takes?|took|needs?)\b.*LATENCY": 25,
                 rf"\b(?:i|we|it) (?:\w+ )*(?:measured?|gets?|got|sees?|saw|took|takes|needed)\b.*LATENCY|"
                 rf"\b(?:measured|took|takes|runs (?:in|at))\b.*LATENCY.*{_RATED}|"
+                r"^judge\b.*LATENCY|^(?:an? |the |my )?MODEL\b.*\btook LATENCY|"
                 rf"^(?:is|are|was) (?:an? |the )?(?:latency of )?LATENCY\b.*{_RATED}": 14,
             }),
     _intent("compare", "a comparison", "models hardware",
@@ -345,7 +346,7 @@ def _of_language(weights: Weights, sentence: Sentence, previous: Frame | None) -
     """Caches and serving: of language models, and of a model that runs as it is."""
     models = [n.name for n in sentence.models] or list(previous.models if previous else ())
     if not models or not all(phases_of(m) for m in models):
-        _drop(weights, "kv_cache", "serve", "train")
+        _drop(weights, "kv_cache", "serve")
     if any(c.startswith("kv=") for c in sentence.slots.changes) and "what_if" in weights:
         _drop(weights, "kv_cache")
     if "compare" in weights and len(sentence.devices) > 1:

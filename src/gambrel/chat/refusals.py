@@ -21,8 +21,8 @@ _RAW: Final[dict[str, str]] = {
     r"\b(?:accura(?:cy|te)|top-?[15]\b|quality|perplexity|map\b|bleu|hallucinat\w+)":
         "Accuracy is not something that a roofline knows; gambrel predicts time, memory and energy.",
     r"\b(?:train(?:ing|ed)?|fine-?tun\w+|epochs?|backward|backprop\w*|gradient)\b":
-        "In chat, training steps are those of language models. For one of a network run 'gambrel "
-        "analyze resnet50 --hardware DEVICE --train', or name code: file.py:function.",
+        "Ask for a training step: 'how long does a training step of resnet50 take on an h100'; of "
+        "your own code run 'gambrel analyze file.py:function --hardware DEVICE --train'.",
     r"\b(?:cost|costs|price[ds]?|pricing|cheap(?:er|est)?|expensive (?:is|are)|dollars?|usd|euros?)\b"
     r"|[$€£]":
         "gambrel knows no prices. Give them: 'gambrel select MODEL --latency 33ms --max-price 300 "
@@ -70,7 +70,7 @@ _REFUSALS: Final = tuple((re.compile(pattern), text) for pattern, text in _RAW.i
 _ANSWERED: Final[dict[str, tuple[str, ...]]] = {
     "devices": ("Latency, power",),
     "serve": ("In chat one device", "One step is analyzed"),
-    "train": ("In chat, training", "In chat one device"),
+    "train": ("Ask for a training", "In chat one device"),
     "kv_cache": ("In chat one device",),
 }
 

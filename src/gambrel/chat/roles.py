@@ -304,13 +304,52 @@ def _serve(frame: Frame, sentence: Sentence) -> Frame | Unclear:
             reason="Serving takes number formats, not changes: e.g. 'in fp8'. For others see "
             "'gambrel serve-plan --help'."
         )
-    return replace(
-        frame, phase="", batch=(), sizes=tuple(sizes.items()), limits=tuple(limits.items())
-    )
+    asked = _FIRST_FIGURE.search(sentence.text)
+    term = "" if asked is None else "TPOT" if asked[0] in {"tpot", "itl"} else "TTFT"
+    sized, limited = tuple(sizes.items()), tuple(limits.items())
+    return replace(frame, phase="", batch=(), sizes=sized, limits=limited, term=term)
 
 
-def _train(frame: Frame, _: Sentence) -> Frame | Unclear:
+#: Figures that a question about serving asks for; as limits they are markers.
+_FIRST_FIGURE: Final = re.compile(r"\b(?:ttft|tpot|itl|time to (?:the )?first token)\b")
+
+
+#: A whole run rather than a step.
+_RUN: Final = re.compile(r"\b(?:epochs?|imagenet|coco|data ?sets?|corpus)\b")
+
+
+def _train_network(frame: Frame, text: str) -> Frame | Unclear:
+    """A step of a network: forward, loss, backward and update on one device."""
+    given = dict(frame.sizes)
+    several = given.pop("max_devices", 1) != 1
+    if several or given.keys() & {"input", "output", "total_tokens"} or _RUN.search(text):
+        return Unclear(
+            reason="One training step of a network on one device can be asked for, e.g. 'training "
+            "step of resnet50 on an h100 with batch 64', no whole run and no several devices."
+        )
+    if frame.limits:
+        return Unclear(
+            reason="A training step of a network has no limits in chat; run 'gambrel check MODEL "
+            "--hardware DEVICE --train --latency TIME'."
+        )
+    settings = (*frame.settings, ("train", True))
+    return replace(frame, intent="latency", sizes=tuple(given.items()), settings=settings)
+
+
+def _latency(frame: Frame, sentence: Sentence) -> Frame | Unclear:
+    """With the figure that is asked for where it is not the expected time."""
+    asked = "speed of light" if _LIGHT.search(sentence.text) else frame.term
+    return _no_changes(replace(frame, term=asked), sentence)
+
+
+_LIGHT: Final = re.compile(r"\bspeed of light\b|\bsol\b")
+
+
+def _train(frame: Frame, sentence: Sentence) -> Frame | Unclear:
     """All parameters are trained; a batch is the sequences of a step."""
+    if frame.models and not any(map(phases_of, frame.models)):
+        own = _train_network(frame, sentence.text)
+        return own if isinstance(own, Unclear) else _no_changes(own, sentence)
     renamed = {"max_devices": "devices", "context": "seq", "input": "seq"}
     sizes = {renamed.get(name, name): value for name, value in frame.sizes}
     if frame.batch:
@@ -346,5 +385,6 @@ _ROLES: Final[dict[str, Callable[[Frame, Sentence], Frame | Unclear]]] = {
     "ridge": lambda frame, _: replace(frame, intent="bound") if frame.models else frame,
     "model": lambda frame, _: replace(frame, intent="intensity") if frame.hardware else frame,
     **dict.fromkeys((*OF_BOTH, "check", "recommend", "ops"), _no_changes),
+    "latency": _latency,
     "why": _why,
 }

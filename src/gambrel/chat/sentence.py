@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gambrel.chat.names import Named, Names, names
+from gambrel.chat.ops import marked
 from gambrel.chat.slots import Slots, extract
 from gambrel.chat.words import corrected, is_known
 
@@ -62,7 +63,8 @@ _Step = Callable[[str, list[re.Match[str]], int, Sentence], tuple[int, str]]
 def parse(question: str) -> Sentence:
     """Takes a question apart; nothing is decided yet."""
     done = Sentence()
-    text = _files(question, done).replace("\u2019", "'")
+    text, ops = marked(_files(question, done).replace("\u2019", "'"))
+    done.models += [Named(kind="model", name=name) for name in ops]
     text = _COUNTED_NAME.sub(r"\1 x \2", text)
     text = _mark(text, _exact, done)
     text = _mark(text, _misspelt_word, done)

@@ -135,9 +135,17 @@ def _stranger(sentence: Sentence) -> Unclear:
     )
 
 
+#: Where no model is named, the unknown word may be one.
+_NO_MODEL: Final = (
+    " If it is a model, it is not built in ('list models' shows all): give its .onnx file or "
+    "config.json."
+)
+
+
 def _unknown_words(sentence: Sentence) -> Unclear:
     words = ", ".join(f"'{w}'" for w in dict.fromkeys(sentence.words))
-    return Unclear(reason=f"I did not understand {cut(words)}.")
+    way = _NO_MODEL if sentence.devices and not sentence.models else ""
+    return Unclear(reason=f"I did not understand {cut(words)}.{way}")
 
 
 def _missing(frame: Frame) -> list[str]:
@@ -175,7 +183,8 @@ def _finished(frame: Frame, sentence: Sentence) -> Understood | Unclear:
 
 def _noted(frame: Frame, sentence: Sentence) -> Understood | Unclear:
     """A complete frame, unless its answer leaves out what was asked."""
-    left, asked = left_out(sentence.text, frame.intent)
+    trained = dict(frame.settings).get("train")  # a network's step is answered as a time
+    left, asked = left_out(sentence.text, "train" if trained else frame.intent)
     if asked:
         return Unclear(
             reason=f"The answer about {INTENTS[frame.intent].about} says nothing of "

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _FILE: Final = Path(__file__).parent / "models.json"
 #: How alike, of 100, a name must be to be meant: below it are names of other networks.
 _NEAR: Final = 84
-_HINT: Final = "Run 'gambrel models list', or give the model's config.json or --hub org/name."
+_HINT: Final = (
+    "Run 'gambrel models list', or give the model's config.json or --hub org/name; networks of "
+    "other kinds are for 'gambrel analyze'."
+)
 _MAX_BYTES: Final = 10_000_000
 
 

@@ -17,8 +17,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         precisions: Number formats that it was built in.
         phase: ``"prefill"``, ``"decode"``, or None for one forward pass.
         layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it.
-        stored: The weights have the formats of a file, which ``precisions`` does not know, or ops
-            and tensors were changed.
+        stored: The weights have the formats of a file, which ``precisions`` does not know.
+        edited: Ops or tensors were changed.
     """
 
     spec: ModelSpec
@@ -26,6 +26,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: str | None = None
     layers: str = ""
     stored: bool = False
+    edited: bool = False
 
     def text(self) -> str:
         """As `Workload.recipe` holds it."""

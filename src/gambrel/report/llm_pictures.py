@@ -110,7 +110,7 @@ def _intensity(analysis: Analysis, recipe: Recipe) -> Chart | None:
     """
     ridge = analysis.total.ridge_point
     batch, own = _own(analysis)
-    if recipe.stored or not ridge or not analysis.total.arithmetic_intensity:
+    if recipe.stored or recipe.edited or not ridge or not analysis.total.arithmetic_intensity:
         return None
     words = "cached tokens" if recipe.phase == _DECODE else "tokens per prompt"
     try:

@@ -93,7 +93,8 @@ def rate_in(measures: Measures, seconds: float | None) -> float | None:
 
 def title(analysis: Analysis) -> str:
     """For example ``"resnet50, batch 8, fp16 on NVIDIA A100 SXM4 80GB"``."""
-    parts = [analysis.model.name, *sizes(analysis), analysis.model.precision]
+    step = ["training step"] if analysis.model.training else []
+    parts = [analysis.model.name, *step, *sizes(analysis), analysis.model.precision]
     return f"{', '.join(parts)} on {analysis.hardware.name}"
 
 

@@ -161,6 +161,8 @@ def choose(
         what = " for language models" if ranked[0][0].language else ""
         return RuntimeChoice(runtime=found, reason=f"the default on {device.id}{what}")
     own = [r for r in on_device(device, language=language, training=training) if r.runs_on]
+    if training:
+        _check_trains(device)
     if not own or device.category in _UNDESCRIBED:
         return RuntimeChoice(
             runtime=runtimes()[FALLBACK], reason="no other is known for this device"
@@ -226,6 +228,7 @@ def check_runs(
         others = _others(device, language=language)
         raise InputError(f"{found.name} runs {what}; choose from {others} on {device.id}.")
     if training and not found.trains:
+        _check_trains(device)
         able = on_device(device, training=True)
         others = ", ".join(r.id for r in able if r.kernels is not Kernels.WHOLE)
         raise InputError(f"{found.name} runs no training steps; choose from {others}.")
@@ -234,6 +237,29 @@ def check_runs(
         others = _others(device, precision, language=language)
         more = f", and on {device.id} {others} would" if others and described else ""
         raise InputError(f"{found.name} does not run {precision}; it takes {what}{more}.")
+
+
+def _check_trains(device: Device) -> None:
+    """Refuses a training step on a device whose own runtimes are all for inference.
+
+    Raises:
+        InputError: Which these are, and where to train.
+    """
+    own = [r for r in on_device(device) if r.runs_on]
+    if own and not any(r.trains for r in own) and not _usual(device):
+        names = ", ".join(r.name for r in own)
+        raise InputError(
+            f"{device.id} is for inference: no software trains on it ({names}). Train on a GPU, a "
+            "TPU or a CPU, e.g. --hardware h100."
+        )
+
+
+def _usual(device: Device) -> bool:
+    """Whether people use a runtime that trains there."""
+    return any(
+        r.trains and any(matches(d.devices, device) for d in r.default_for)
+        for r in runtimes().values()
+    )
 
 
 def _is_for(found: Runtime, *, language: bool, training: bool) -> bool:

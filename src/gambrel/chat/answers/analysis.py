@@ -17,6 +17,7 @@ from gambrel.chat.frame import Frame
 from gambrel.report.blocks import Block, DataTable, figures, seconds, words
 from gambrel.report.builders.analysis import answer as lead
 from gambrel.report.builders.analysis import kinds_table, limited_share, ops_table, slowest
+from gambrel.report.builders.analysis import light as _light
 from gambrel.report.terms import LIMITERS, estimate_text, limiter_of, title, utilization_text
 from gambrel.report.text import clean
 from gambrel.units import format_capacity, format_number, format_percent, format_si
@@ -33,11 +34,24 @@ def answer(frame: Frame) -> Answer:
     improvable = frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0])
     return Answer(
         frame=frame,
-        sentence=" ".join(_premise(a, frame) + _SENTENCES[frame.intent](a) for a in analyses),
+        sentence=" ".join(_premise(a, frame) + _said(frame)(a) for a in analyses),
         record=_record(analyses),
         blocks=tuple(_BLOCKS[frame.intent](a) for a in analyses if frame.intent in _BLOCKS),
         later=(lambda: (_recommended(frame, analyses[0]),)) if improvable else None,
     )
+
+
+def _said(frame: Frame) -> Callable[[Analysis], str]:
+    """The sentence of a question."""
+    light = frame.intent == "latency" and frame.term == "speed of light"
+    return _speed_of_light if light else _SENTENCES[frame.intent]
+
+
+def _speed_of_light(a: Analysis) -> str:
+    """The limit first, then what is expected."""
+    light = _light(a)
+    time, _, _ = lead(a)
+    return f"{title(a)}: {light}. Under {a.runtime_name}: {_line(time)}.{_too_large(a)}"
 
 
 def _record(analyses: Sequence[Analysis]) -> object:

@@ -10,6 +10,8 @@ from gambrel.chat.answers.results import result_of
 from gambrel.chat.command import SEQUENCES, assumed_by
 from gambrel.chat.frame import Frame
 from gambrel.report import document
+from gambrel.report.terms import range_text
+from gambrel.units import format_si
 
 if TYPE_CHECKING:
     from gambrel.llm.serving.records import Plan
@@ -29,7 +31,7 @@ def answer(frame: Frame) -> Answer:
     found: Any
     if frame.intent == "serve":
         frame, plan = _smallest(frame)
-        head, found = _enough(frame, plan), plan
+        head, found = f"{_asked(frame, plan)}{_enough(frame, plan)}", plan
     elif frame.intent == "train":
         named = "devices" in dict(frame.sizes)
         frame, search = _least(frame)
@@ -56,6 +58,23 @@ def answer(frame: Frame) -> Answer:
         blocks=made.tables[:1],
         notes=tuple(assumed),
     )
+
+
+def _asked(frame: Frame, plan: Plan) -> str:
+    """The time that the question asks for, before the plan that it belongs to."""
+    if not frame.term or not plan.best:
+        return ""
+    best = plan.best[0]
+    time, value = (
+        (best.ttft, best.point.ttft_s) if frame.term == "TTFT" else (best.tpot, best.point.tpot_s)
+    )
+    around = "" if time is None else f" ({range_text(time)}, {time.confidence} confidence)"
+    full = (
+        f" with {best.point.batch:,} requests in flight on a replica"
+        if best.point.batch > 1
+        else ""
+    )
+    return f"{frame.term} {format_si(value, 's', 3)}{around}{full}. "
 
 
 def _smallest(frame: Frame) -> tuple[Frame, Plan]:

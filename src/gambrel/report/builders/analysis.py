@@ -103,15 +103,16 @@ def _limits(analysis: Analysis) -> str:
     limiter, bound = limiter_of(analysis), analysis.bound
     roofline = f"roofline {format_si(analysis.roofline_time_s, 's')}"
     if limiter is None:
-        return f"Bound: {bound.value if bound else 'unknown'}; {roofline}, {_light(analysis)}"
+        return f"Bound: {bound.value if bound else 'unknown'}; {roofline}, {light(analysis)}"
     if bound is not None:
         roofline += f" ({bound.value}-bound)"
     part = limited_share(analysis)
     taken = f", {format_percent(part)} of the time" if part is not None else ""
-    return f"Limited by: {LIMITERS[limiter]}{taken}; {roofline}, {_light(analysis)}"
+    return f"Limited by: {LIMITERS[limiter]}{taken}; {roofline}, {light(analysis)}"
 
 
-def _light(analysis: Analysis) -> str:
+def light(analysis: Analysis) -> str:
+    """The speed of light, and whether it is a limit."""
     sol = analysis.sol
     if sol.time_s is None:
         return "speed of light unknown"
@@ -171,7 +172,7 @@ def key_figures(analysis: Analysis) -> Iterator[KeyFigure]:
     yield KeyFigure(
         label="speed of light",
         text=format_si(analysis.sol_time_s, "s"),
-        note="" if "no run is faster" not in _light(analysis) else "no run is faster",
+        note="" if "no run is faster" not in light(analysis) else "no run is faster",
         key="sol_time_s",
         source=said["Speed of light"],
     )

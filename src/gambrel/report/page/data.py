@@ -139,6 +139,8 @@ def _table(table: DataTable, strings: Strings, parts: PageParts) -> dict[str, An
 def _column(column: Column, strings: Strings) -> dict[str, Any]:
     styles = strings.all(column.styles) if any(column.styles) else None
     more = plain({"key": column.key, "value": numbers(column.values), "styles": styles})
+    if column.priority:
+        more["priority"] = column.priority
     texts = {"title": clean(column.title), "align": column.align}
     return texts | {"text": strings.all(column.cells)} | more
 
