@@ -25,7 +25,7 @@ import msgspec
 from benchmarks.accuracy import Run, Score
 
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.expected import queue
+from gambrel.analysis.queue import behind
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, MachineTimes, Workbench, answered
 from gambrel.device import catalog
@@ -186,9 +186,11 @@ def beside(found: MachineTimes, per_launch_s: float) -> float:
     """Expected time where a host needs so long for each launch, s."""
     items = zip(found.expected.items, found.held.times, strict=True)
     each = [(t or 0.0, 0.0) if one is None else (one.value, one.idle_start_s) for one, t in items]
-    rows = [(each[i][0] * n, launches, each[i][1]) for i, n, launches in found.table.queue]
-    *_, (_, _, _, end) = queue(rows, per_launch_s)
-    return float(end)
+    state = (0.0, 0.0)
+    for times, handed in found.table.queue:
+        rows = [(each[i][0], launches, each[i][1]) for i, launches in handed]
+        state = behind(state, rows, times, per_launch_s)
+    return float(state[1])
 
 
 @cache
