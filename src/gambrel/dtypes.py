@@ -201,6 +201,18 @@ def of_weights(precision: str | None) -> str | None:
     return f"int{found[1]}" if found and found[1] in "48" else None
 
 
+def in_groups(precision: str | None) -> str | None:
+    """A format of 4 or 8 bits as MLX stores it: ``w4a16`` → ``w4a16,block=32,embeddings=int4,...``.
+
+    A scale and an offset of 16 bits for 64 weights are as many bytes as a scale for 32. Anything
+    else, and what names its parts itself, is as it was.
+    """
+    stored = of_weights(precision) or (precision or "").strip().lower()
+    if stored not in ("int4", "int8"):
+        return precision
+    return f"w{stored[-1]}a16,block=32,embeddings={stored},head={stored}"
+
+
 def single_format(precision: str | None) -> str | None:
     """A format of the whole model; None for formats part by part, which only engines know."""
     try:

@@ -72,3 +72,21 @@ def test_a_runtime_fitted_to_networks_alone_is_no_candidate_for_a_language_model
     found = gambrel.check(MODEL, hardware="hailo-10h", latency="50ms", **ASKED)
     assert found.runtime == "hailo-genai"
     assert found.verdict.value == "FAIL"
+
+
+@pytest.mark.parametrize("asked", ["int4", "w4a16"])
+def test_mlx_stores_the_table_of_words_in_the_bits_of_the_weights(asked):
+    """Qwen3 4B in 4 bits on an M3 Pro: 22.4 ms a token (ml-explore/mlx-lm pull request 1569)."""
+    where = {"hardware": "m3-pro", "runtime": "mlx", "phase": "decode", "context": 500}
+    whole = "w4a16,block=32,embeddings=int4,head=int4"
+    found = gambrel.analyze("qwen3-4b", **where, precision=asked)
+    spelled = gambrel.analyze("qwen3-4b", **where, precision=whole)
+    assert found.total.expected_time_s == spelled.total.expected_time_s
+    assert found.total.expected_time_s.value == pytest.approx(22.4e-3, rel=0.1)
+    plan = gambrel.serve_plan(
+        "qwen3-4b", "m3-pro", runtime="mlx", precision=asked, input=500, output=10, concurrency=1
+    )
+    assert plan.best[0].point.precision == whole
+    # What names its parts itself is as it was.
+    own = gambrel.analyze("qwen3-4b", **where, precision="w4a16,head=bf16")
+    assert own.total.expected_time_s.value > found.total.expected_time_s.value

@@ -15,6 +15,7 @@ from gambrel.device.roofs import default_precision, resolve, stand_in
 from gambrel.dtypes import (
     GGUF_FORMATS,
     NETWORK_SCHEMES,
+    in_groups,
     of_weights,
     parse_dtype,
     single_format,
@@ -81,6 +82,8 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     """
     check_asked(device, settings)
     said = asked = settings.precision or workload.asked_precision
+    if asked is not None and in_groups(asked) == workload.precisions:
+        asked = workload.precisions
     if asked is not None and asked != workload.precisions:
         # Of a language model: built in one format for all; of others: what compilers of NPUs take.
         one = (
@@ -101,7 +104,8 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         training=workload.training,
     )
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
-    if said != asked and reason == ASKED:  # an engine of one format takes w4a16 as its int4
+    # An engine of one format takes w4a16 as its int4, one with groups stores the table in them.
+    if said != asked and reason in (ASKED, BY_PART):
         reason = f"{ASKED}: {said} is {precision} here"
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
 
@@ -161,6 +165,8 @@ def _is_logits(tensor: Tensor) -> bool:
 
 #: Why a format: the user named it.
 ASKED: Final = "as asked"
+#: Of one that the model was built with.
+BY_PART: Final = "part by part"
 
 
 def choose_precision(
@@ -203,7 +209,7 @@ def _part_by_part(workload: Workload, device: Device) -> tuple[str, str]:
     parts, own = workload.precisions, workload.dtype
     other = stand_in(device, own)
     if other == own or ACTIVATIONS in parts:
-        return parts, "part by part"
+        return parts, BY_PART
     return f"{parts},{ACTIVATIONS}{other}", f"{device.id} has no {own} engine"
 
 

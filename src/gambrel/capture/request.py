@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.capture.inputs import ExampleInput
-from gambrel.dtypes import names_parts, of_weights
+from gambrel.dtypes import in_groups, names_parts, of_weights
 from gambrel.errors import CaptureError, InputError
 from gambrel.workload import Workload
 
@@ -47,7 +47,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_part(self) -> str | None:
         """The formats to build a language model with; None leaves one for all to the analysis."""
-        return None if is_for_all(self.layers, self.precision) else self.precision
+        if is_for_all(self.layers, self.precision):
+            return None
+        return in_groups(self.precision) if self.layers == "grouped" else self.precision
 
 
 def is_for_all(layers: str, precision: str | None) -> bool:

@@ -14,7 +14,14 @@ from gambrel.analysis.sweep import sweep
 from gambrel.analysis.sweep.points import Floats
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory
-from gambrel.dtypes import GGUF_FORMATS, names_parts, of_weights, single_format, stored_format
+from gambrel.dtypes import (
+    GGUF_FORMATS,
+    in_groups,
+    names_parts,
+    of_weights,
+    single_format,
+    stored_format,
+)
 from gambrel.errors import DeviceError, GambrelError, InputError
 from gambrel.llm.collectives import busiest
 from gambrel.llm.precision import Precisions
@@ -112,6 +119,8 @@ def _formats(
     Raises:
         InputError: It does not take the one that was asked for.
     """
+    if runtime.grouped and (stored := in_groups(precisions.name)) not in (None, precisions.name):
+        return spec.precisions(stored)
     name = of_weights(precisions.name) or precisions.name
     if not runtime.one_format or names_parts(name):
         return _cached(precisions, spec, device, runtime)
