@@ -91,7 +91,7 @@ def serve_sim(question: Question) -> Simulation:
             usual.prompt,
             result.ttft.mean_s,
             setup,
-            result.input_tokens_per_s / result.requests_per_s,
+            roofline.ratio(result.input_tokens_per_s, result.requests_per_s),
             max(0.0, result.requests_per_s * result.total.mean_s / count - 1),
         ),
         energy_j_per_token=usual.energy_j_per_token,
