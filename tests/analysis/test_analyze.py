@@ -13,6 +13,7 @@ import math
 import msgspec
 import pytest
 
+import gambrel
 from gambrel.analysis import Bound, State
 from gambrel.analysis.analyze import Settings, analyze, block_of
 from gambrel.analysis.measures import Limiter
@@ -336,3 +337,13 @@ def test_assumptions_are_of_this_model_alone():
     assert any("integer and boolean" in text for text in other)
     again = analyze(zoo.load("resnet50"), card, Settings(sizes={"batch": 2}))
     assert again.assumptions == asked
+
+
+def test_without_a_roof_the_first_format_of_the_runtime_is_taken():
+    """No Hexagon publishes a roof; LiteRT hands it 16 bits before fp32, which it has no unit for."""
+    found = gambrel.analyze("swin-t", "snapdragon-8-elite", runtime="litert")
+    assert found.model.precision == "fp16"
+    assert "publishes no compute roof" in found.model.precision_reason
+    assert found.expected_time_s is not None
+    cpu = gambrel.analyze("swin-t", "raspberry-pi-5", runtime="litert")
+    assert cpu.model.precision in ("fp32", "fp16")
