@@ -340,7 +340,7 @@ def test_assumptions_are_of_this_model_alone():
 
 
 def test_without_a_roof_the_first_format_of_the_runtime_is_taken():
-    """No Hexagon publishes a roof; LiteRT hands it 16 bits before fp32, which it has no unit for."""
+    """No Hexagon publishes a roof; LiteRT hands it 16 bits, as it has no unit for fp32."""
     found = gambrel.analyze("swin-t", "snapdragon-8-elite", runtime="litert")
     assert found.model.precision == "fp16"
     assert "publishes no compute roof" in found.model.precision_reason
