@@ -347,3 +347,11 @@ def test_without_a_roof_the_first_format_of_the_runtime_is_taken():
     assert found.expected_time_s is not None
     cpu = gambrel.analyze("swin-t", "raspberry-pi-5", runtime="litert")
     assert cpu.model.precision in ("fp32", "fp16")
+
+
+def test_a_model_in_16_bits_stays_so_without_a_roof():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(64, 64).half()
+    asked = {"inputs": (torch.zeros(8, 64).half(),), "runtime": "qnn"}
+    found = gambrel.analyze(model, "snapdragon-8-gen-3", **asked).model
+    assert (found.precision, found.precision_reason) == ("fp16", "the model's own")

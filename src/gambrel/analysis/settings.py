@@ -198,8 +198,8 @@ def choose_precision(
         reason = f"{reason.rstrip('.')}; another can be given"
     if precision == "fp32" and runtime.halved(device):
         return "fp16", f"{runtime.name} computes fp32 in 16 bits here; fp32 can be asked for"
-    # Without a roof nothing says that it computes in what a model happens to be in.
-    roofless = bool(runtime.formats) and not device.ceilings and precision != runtime.formats[0]
+    # Without a roof nothing says that it computes fp32, in which models are when none is named.
+    roofless = bool(runtime.formats) and not device.ceilings and precision == "fp32"
     if takes(runtime, precision) and not roofless:
         return precision, reason
     own = next((f for f in runtime.formats if resolve(device, "matrix", f)), runtime.formats[0])
