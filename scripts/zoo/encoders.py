@@ -137,7 +137,7 @@ def _text(name: str, config: Config) -> Entry:
 def _about(architecture: str) -> str:
     base, head = architecture.partition("ForMaskedLM")[:2]
     if head:
-        return f"{base} with its head of words, encoder over 'seq' tokens"
+        return f"{base} with its masked-language-model head, encoder over 'seq' tokens"
     return f"{architecture.removesuffix('Model')} base, encoder over 'seq' tokens"
 
 

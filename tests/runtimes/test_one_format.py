@@ -75,7 +75,7 @@ def test_a_runtime_fitted_to_networks_alone_is_no_candidate_for_a_language_model
 
 
 @pytest.mark.parametrize("asked", ["int4", "w4a16"])
-def test_mlx_stores_the_table_of_words_in_the_bits_of_the_weights(asked):
+def test_mlx_stores_embeddings_in_the_bits_of_the_weights(asked):
     """Qwen3 4B in 4 bits on an M3 Pro: 22.4 ms a token (ml-explore/mlx-lm pull request 1569)."""
     where = {"hardware": "m3-pro", "runtime": "mlx", "phase": "decode", "context": 500}
     whole = "w4a16,block=32,embeddings=int4,head=int4"

@@ -242,7 +242,7 @@ class Runtime(
             published times they are wrong: these have no expected time under it.
         one_format: A number format is that of all parts of a language model, its cache and its
             output layer included.
-        grouped: Where 4 or 8 bits are asked for, a language model's table of words and output layer
+        grouped: Where 4 or 8 bits are asked for, a language model's embeddings and output layer
             are stored in them too, in groups with a scale and an offset.
         graph: Launches are recorded and replayed; the host does not pay for each.
         fused: Id of the runtime of the same software that fuses more; empty where none does.
@@ -312,7 +312,7 @@ class Runtime(
         """Whose layers of a language model run.
 
         ``code``: those of the model's code; ``engine``: an engine's own; ``single``: the same, all
-        in one number format; ``grouped``: an engine's own, the table of words and the output layer
+        in one number format; ``grouped``: an engine's own, the embeddings and the output layer
         in the bits of the weights; ``merged``: of an engine that stores q, k and v as one matrix.
         """
         if self.one_format:
