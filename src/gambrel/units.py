@@ -71,7 +71,8 @@ def parse_quantity(text: str, quantity: str, *, zero: bool = False) -> float:
         if len(prefix) == size and prefix in _PREFIX and unit.lower() in units:
             value = float(match.group(1)) * _PREFIX[prefix]
             if not math.isfinite(value) or value < 0 or (not value and not zero):
-                raise InputError(f"{shown(text)} is not a positive, finite {quantity}.")
+                least = "finite, non-negative" if zero else "positive, finite"
+                raise InputError(f"{shown(text)} is not a {least} {quantity}.")
             return value
     raise InputError(
         f"{shown(text)}: unknown unit {shown(suffix)} for a {quantity}; "

@@ -70,6 +70,8 @@ def frame_of(sentence: Sentence, intent: str) -> Frame | Unclear:
     own: Frame | Unclear = frame if intent in _WHOLE else _one_step(frame)
     if isinstance(own, Unclear):
         return own
+    if intent == "latency" and own.phase == "prefill" and own.models and own.hardware:
+        own = replace(own, term=_figure_of(sentence))
     role = _ROLES.get(intent)
     return role(own, sentence) if role else own
 
@@ -304,10 +306,15 @@ def _serve(frame: Frame, sentence: Sentence) -> Frame | Unclear:
             reason="Serving takes number formats, not changes: e.g. 'in fp8'. For others see "
             "'gambrel serve-plan --help'."
         )
-    asked = _FIRST_FIGURE.search(sentence.text)
-    term = "" if asked is None else "TPOT" if asked[0] in {"tpot", "itl"} else "TTFT"
     sized, limited = tuple(sizes.items()), tuple(limits.items())
+    term = _figure_of(sentence)
     return replace(frame, phase="", batch=(), sizes=sized, limits=limited, term=term)
+
+
+def _figure_of(sentence: Sentence) -> str:
+    """The time of a request that the question asks for; empty where it names none."""
+    asked = _FIRST_FIGURE.search(sentence.text)
+    return "" if asked is None else "TPOT" if asked[0] in {"tpot", "itl"} else "TTFT"
 
 
 #: Figures that a question about serving asks for; as limits they are markers.

@@ -11,6 +11,7 @@ import msgspec
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.result import Analysis
 from gambrel.chat.answers.base import Answer
+from gambrel.chat.answers.plans import first_token
 from gambrel.chat.answers.results import advice_of, analyses_of
 from gambrel.chat.command import ANOTHER
 from gambrel.chat.frame import Frame
@@ -32,9 +33,12 @@ def answer(frame: Frame) -> Answer:
         return advised(frame)
     analyses = analyses_of(frame)
     improvable = frame.intent == "bound" and len(analyses) == 1 and _improvable(analyses[0])
+    sentence = " ".join(_premise(a, frame) + _said(frame)(a) for a in analyses)
+    if frame.term == "TTFT" and len(analyses) == 1:
+        sentence += first_token(frame)
     return Answer(
         frame=frame,
-        sentence=" ".join(_premise(a, frame) + _said(frame)(a) for a in analyses),
+        sentence=sentence,
         record=_record(analyses),
         blocks=tuple(_BLOCKS[frame.intent](a) for a in analyses if frame.intent in _BLOCKS),
         later=(lambda: (_recommended(frame, analyses[0]),)) if improvable else None,

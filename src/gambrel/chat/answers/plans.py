@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.chat.answers.base import Answer
 from gambrel.chat.answers.results import result_of
-from gambrel.chat.command import SEQUENCES, assumed_by
+from gambrel.chat.command import SEQUENCES, assumed_by, command_of
 from gambrel.chat.frame import Frame
+from gambrel.errors import GambrelError
 from gambrel.report import document
 from gambrel.report.terms import range_text
 from gambrel.units import format_si
@@ -60,6 +61,25 @@ def answer(frame: Frame) -> Answer:
     )
 
 
+def first_token(frame: Frame) -> str:
+    """How long a server takes with the prompt alone, beside the pass itself; empty if unknown."""
+    sizes = dict(frame.sizes)
+    prompt = {"input": sizes["seq"]} if "seq" in sizes else {}
+    alone = {**prompt, "max_devices": 1, "concurrency": 1}
+    served = replace(frame, intent="serve", phase="", sizes=tuple(alone.items()))
+    try:
+        plan: Plan = result_of(served)
+    except GambrelError:
+        return ""
+    if not plan.best or (time := plan.best[0].ttft) is None:
+        return ""
+    return (
+        f" That is the pass over the prompt. Of a server, with no other request: TTFT "
+        f"{format_si(time.value, 's', 3)} ({range_text(time)}, {time.confidence} confidence; "
+        f"'{command_of(served)}')."
+    )
+
+
 def _asked(frame: Frame, plan: Plan) -> str:
     """The time that the question asks for, before the plan that it belongs to."""
     if not frame.term or not plan.best:
@@ -106,7 +126,6 @@ def _least(frame: Frame) -> tuple[Frame, TrainingSearch]:
 def _network(hardware: str, devices: int) -> dict[str, str]:
     """Beyond a node: the network of the maker's own nodes, where the device has such."""
     from gambrel.device.lookup import find
-    from gambrel.errors import GambrelError
     from gambrel.llm.topology import topology_for
 
     name = f"dgx-{hardware.partition('-')[0]}"
