@@ -367,7 +367,7 @@ def test_help_says_where_the_rest_is():
         ("ttft of llama-3-8b on 4 h100 sxm with 2048 tokens", r"^TTFT [\d.]+ m?s \("),
         (
             "ttft of llama-3-8b on an h100 with a 4k prompt",
-            r"That is the pass over the prompt\. Of a server, with no other request: TTFT [\d.]+ ms",
+            r"over the prompt\. Of a server, with no other request: TTFT [\d.]+ ms",
         ),
         ("how long is a training step of resnet50 on an l4", r"^resnet50, training step, batch 1"),
         ("can i train resnet50 on a hailo-8", r"hailo-8 is for inference: no software trains"),
