@@ -357,14 +357,15 @@ def _settled(candidate: Candidate, point: Point, sort: str) -> bool:
     """Whether larger batches cannot stand better.
 
     Without an expected time there is none at larger batches either; else where something is missed
-    that they do not help, or where all that they help is met (and does not rank).
+    that they do not help, or where all that they help is met (and does not rank). A design power
+    above the limit stays so.
     """
     if candidate.verdict is Verdict.UNKNOWN and point.facts.expected is None:
         return True
     helped = [c.verdict for c in candidate.constraints if c.metric in _HELPED]
     others = [c.verdict for c in candidate.constraints if c.metric not in _HELPED]
     met = sort not in _HELPED and all(v is Verdict.PASS for v in helped)
-    return met or Verdict.FAIL in others
+    return met or Verdict.FAIL in others or _over_power(candidate)
 
 
 def _formats(subject: Subject, device: Device, over: Grid) -> list[str | None]:
