@@ -151,6 +151,15 @@ def test_a_named_framework_is_more_certain_than_any():
     assert (named.confidence, found.confidence) == ("high", "medium")
 
 
+def test_attention_without_a_cache_writes_none():
+    cached = on("h100-sxm5-80gb", views.attention(32, 16, 16, 512, 512), framework="vllm")
+    alone = views.attention(32, 16, 16, 512, 512, role="activation")
+    found = on("h100-sxm5-80gb", alone, framework="vllm")
+    # Keys and values of 134 MB, written to a cache by a kernel of its own.
+    assert cached.value - found.value > 0.134e9 / 3.35e12
+    assert found.confidence == "medium"  # no kernel without a cache was fitted
+
+
 def test_caches_of_8_bits_have_kernels_of_their_own():
     wide = on("h100-sxm5-80gb", views.attention(64, 32, 8, 1, 4096), framework="vllm")
     narrow = views.attention(64, 32, 8, 1, 4096, cache="fp8")

@@ -25,15 +25,17 @@ def matmul(m, n, k, dtype="fp16", weight="", role="weight"):
     )
 
 
-def attention(batch, heads, kv_heads, q_len, kv_len, head_dim=128, dtype="fp16", cache=""):
+def attention(
+    batch, heads, kv_heads, q_len, kv_len, head_dim=128, dtype="fp16", cache="", role="kv_cache"
+):
     kv = (batch, kv_heads, kv_len, head_dim)
     q = (batch, heads, q_len, head_dim)
     return OpView(
         kind="attention",
         inputs=(
             tensor(*q, dtype=dtype, storage=1),
-            tensor(*kv, dtype=cache or dtype, storage=2),
-            tensor(*kv, dtype=cache or dtype, storage=3),
+            tensor(*kv, dtype=cache or dtype, storage=2, role=role),
+            tensor(*kv, dtype=cache or dtype, storage=3, role=role),
         ),
         outputs=(tensor(*q, dtype=dtype, storage=4),),
         sizes={

@@ -77,7 +77,7 @@ def attention(
         batch: Sequences.
         head_dim: Width of a head.
         traffic_bytes: Compulsory bytes.
-        kv_bytes: Of them, keys and values.
+        kv_bytes: Of them, keys and values that go to a cache; 0 where none is kept.
     """
     per_pair = roofline.seconds(_pair_flops(c, head_dim) * machine.units, peak * c["compute"])
     share = where(c["packed"] > 0, heads / kv_heads, 1.0)

@@ -26,6 +26,7 @@ _DIRECT: Final = 0.3
 _NARROW: Final = 16
 #: Share of the matrix peak that small products inside another kernel (scans) reach.
 _INNER: Final = 0.3
+_CACHE: Final = "kv_cache"
 _INT8: Final = frozenset({"int8", "uint8"})
 
 
@@ -102,6 +103,8 @@ def rule_of(view: OpView) -> Rule:
     """The rule for an op."""
     if view.kind == "attention" and decodes(view):
         return _LATENT if _is_latent(view) else _DECODE
+    if view.kind == "attention" and not _caches(view):
+        return _UNCACHED
     return RULES.get(view.kind, _STREAM_LOW)
 
 
@@ -276,8 +279,18 @@ def _attention(c: Constants, machine: Chip, task: Task) -> Size:
         batch=view.size("batch"),
         head_dim=(d + dv) / 2,
         traffic_bytes=task.traffic_bytes,
-        kv_bytes=view.size("batch") * kv_heads * keys * (d + dv) * _kv_width(view),
+        kv_bytes=view.size("batch") * kv_heads * keys * (d + dv) * _appended_width(view),
     )
+
+
+def _appended_width(view: OpView) -> float:
+    """Bytes of a value of the keys that a kernel of its own writes to a cache; 0 without a cache."""
+    return _kv_width(view) if _caches(view) else 0.0
+
+
+def _caches(view: OpView) -> bool:
+    """Whether the keys of an attention are kept in a cache."""
+    return len(view.inputs) > 1 and view.inputs[1].role == _CACHE
 
 
 def _kv_width(view: OpView) -> float:
@@ -396,6 +409,10 @@ def _any(_view: OpView) -> str:
 
 _DECODE: Final = Rule(form="decode_attention", seconds=_decode_attention, scheme=_attention_scheme)
 _LATENT: Final = Rule(form="latent_decode", seconds=_latent_decode, scheme=_attention_scheme)
+#: Its constants are of kernels whose keys go to a cache.
+_UNCACHED: Final = Rule(
+    form="attention", seconds=_attention, scheme=_attention_scheme, least="medium"
+)
 _STREAM: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="medium")
 #: Kinds whose kernels are unlike anything measured: sorting, recurrences, decompositions.
 _STREAM_LOW: Final = Rule(form="stream", seconds=_stream, scheme=_any, least="low")
@@ -433,8 +450,6 @@ RULES: Final[dict[str, Rule]] = {
     "convolution": _CONVOLUTION,
     "convolution_backward": _CONVOLUTION,
     "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
-    "attention_backward": Rule(
-        form="attention", seconds=_attention, scheme=_attention_scheme, least="medium"
-    ),
+    "attention_backward": _UNCACHED,
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }
