@@ -5,6 +5,7 @@ Every row is predicted twice: by constants that saw no row of its model, and no 
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import TypeAlias
 
 from benchmarks.accuracy import Run, Score
 
+import gambrel
 from gambrel.analysis.estimate import packaged
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
@@ -25,6 +27,7 @@ import fit_engines
 from mlperf_rows import Row, bench, rows
 
 TARGETS = {"stable": "12 %"}
+GEFORCE = Path(__file__).parents[1] / "data" / "cards" / "geforce_tensorrt.csv"
 #: Ends of measured / predicted, by number format.
 Ends: TypeAlias = Callable[[str], tuple[float, float]]
 #: Runtime, rows, their predicted times, how they were held out, the range → scores.
@@ -35,6 +38,44 @@ NAMES = {"tensorrt": "TensorRT", "ipex": "oneDNN on Xeon"}
 def score(folder: Path) -> Iterable[Score]:
     """By model and scenario."""
     yield from held_out([*rows(folder), *card_rows.rows(every=True)], _scores)
+    yield from _geforce()
+
+
+def _geforce() -> Iterable[Score]:
+    """GeForce cards by constants of data-centre GPUs, as they are shipped."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    with GEFORCE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found[row["precision"]].append(_asked(row))
+    for precision, runs in found.items():
+        yield Score(
+            what=f"GeForce cards {precision}, TensorRT",
+            runs=runs,
+            held_out="no row fitted",
+            family="GeForce cards, TensorRT",
+        )
+
+
+def _asked(row: dict[str, str]) -> Run:
+    sizes = {"seq": int(row["seq"])} if row["seq"] else {}
+    found = gambrel.analyze(
+        row["model"],
+        row["device"],
+        runtime="tensorrt",
+        precision=row["precision"],
+        batch_size=int(row["batch"]),
+        **sizes,
+    )
+    expected = found.expected_time_s
+    return Run(
+        name=f"{row['model']} {row['device']} {row['precision']} {row['batch']}",
+        measured=float(row["ms"]) * 1e-3,
+        expected=expected and expected.value,
+        low=expected and expected.low,
+        high=expected and expected.high,
+        roofline=found.roofline_time_s,
+        sol=found.sol_time_s,
+    )
 
 
 def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:

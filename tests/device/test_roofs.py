@@ -315,3 +315,14 @@ def test_links_to_host_and_peers():
     assert peer_link(load("mi250x")).name == "infinity-fabric"
     assert peer_link(load("l4")).name == "pcie"
     assert peer_link(load("hailo-8")) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "factor"),
+    [("rtx-4090", "fp16", 2), ("rtx-4090", "bf16", 1), ("rtx-4090", "fp8", 1), ("l40s", "fp16", 1)],
+)
+def test_sums_in_fp16_are_faster_where_a_ceiling_says_so(device, dtype, factor):
+    plain = resolve(load(device), "matrix", dtype)
+    narrow = resolve(load(device), "matrix", dtype, narrow_sums=True)
+    assert narrow.flop_per_s == pytest.approx(factor * plain.flop_per_s, rel=1e-3)
+    assert ("summed in fp16" in narrow.note) == (factor > 1)

@@ -249,7 +249,8 @@ class Fleet:
     def _judged(self, machine: Machine, found: MachineTimes) -> Point:
         device = machine.device
         table = found.table  # a point keeps no more than that of its answer
-        total = totals(table, found.held, found.expected, machine.roofs)
+        roofs = machine.roofs_under(found.runtime)
+        total = totals(table, found.held, found.expected, roofs)
         needed = self.bench.footprint(found.chosen, machine)
         facts = facts_on(
             device,

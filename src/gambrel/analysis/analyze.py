@@ -95,7 +95,7 @@ def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
         chosen=found.chosen,
         values=values,
         evaluator=evaluator,
-        roofs=machine.roofs,
+        roofs=machine.roofs_under(found.runtime),
         memory=bench.footprint(found.chosen, machine),
         table=found.table,
         held=found.held,

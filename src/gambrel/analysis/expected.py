@@ -185,7 +185,7 @@ def estimator_of(
     if kernels:
         compiled = runtime.kernels is not Kernels.OP
         single = Estimator(of_one_die(roofs), calibration, kernels[0], compiled=compiled)
-    engine = engine_estimator(roofs.device, constants, calibration, single)
+    engine = engine_estimator(roofs, constants, calibration, single)
     if engine is not None:
         return engine
     if single is not None and single.knows:

@@ -34,6 +34,7 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
         network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
             None where the device is not placed in a network.
         notes: What the user must know about these roofs.
+        narrow_sums: Whether products in fp16 are summed in fp16 where that is faster.
         engines: (class of work, number format, sparse) → roof, filled as they are asked for.
         least: (class of work, number format, prunable) → `least_time_roof`, likewise.
     """
@@ -51,6 +52,7 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     network_byte_per_s: float | None = None
     flash_bytes: int | None = None
+    narrow_sums: bool = False
     engines: dict[tuple[str, str, bool], Roof | None] = msgspec.field(default_factory=dict)
     least: dict[tuple[str, str, bool], tuple[str, float] | None] = msgspec.field(
         default_factory=dict
@@ -67,7 +69,12 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
         key = (work_class, dtype, prunable and self.sparsity)
         if key not in self.engines:
             self.engines[key] = resolve(
-                self.device, work_class, dtype, sparsity=key[2], engine=self.engine
+                self.device,
+                work_class,
+                dtype,
+                sparsity=key[2],
+                engine=self.engine,
+                narrow_sums=self.narrow_sums,
             )
         return self.engines[key]
 
@@ -168,6 +175,13 @@ def roofs_of(device: Device, *, sparsity: bool = False, engine: str | None = Non
         notes=notes,
         network_byte_per_s=network.byte_per_s_per_direction if network else None,
     )
+
+
+def under(roofs: Roofs, *, narrow_sums: bool) -> Roofs:
+    """The roofs of kernels that sum as a runtime's do."""
+    if narrow_sums == roofs.narrow_sums:
+        return roofs
+    return replace(roofs, narrow_sums=narrow_sums, engines={}, least={})
 
 
 def of_one_die(roofs: Roofs) -> Roofs:

@@ -20,7 +20,7 @@ from gambrel.analysis.footprint import footprint
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.plan import KernelPlan, plan_of
 from gambrel.analysis.precision import casts_of
-from gambrel.analysis.roofs import Roofs, roofs_of
+from gambrel.analysis.roofs import Roofs, roofs_of, under
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
 from gambrel.analysis.sized import SizedWorkload
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
@@ -167,6 +167,7 @@ class Machine:
         self.limits: SolRoofs = sol_roofs(self.roofs)
         self._estimators: dict[tuple[str, bool], Forecaster | None] = {}
         self._plans: dict[str, KernelPlan] = {}
+        self._narrow = under(self.roofs, narrow_sums=True)
         self._chosen: dict[tuple[int, str | None, str | None], tuple[Workload, Resolved]] = {}
 
     def estimator(self, runtime: Runtime, *, language: bool = False) -> Forecaster | None:
@@ -178,9 +179,14 @@ class Machine:
         """
         key = runtime.id, language
         if key not in self._estimators:
-            made = estimator_of(self.roofs, runtime, self.settings, language=language)
+            roofs = self.roofs_under(runtime)
+            made = estimator_of(roofs, runtime, self.settings, language=language)
             self._estimators[key] = made
         return self._estimators[key]
+
+    def roofs_under(self, runtime: Runtime) -> Roofs:
+        """The roofs of a runtime's kernels."""
+        return self._narrow if runtime.narrow_sums else self.roofs
 
     def chosen(self, workload: Workload, settings: Settings) -> Resolved:
         """Precision and runtime of a question about a workload here.
@@ -342,7 +348,8 @@ def evaluated(
     table: CostTable, machine: Machine, runtime: Runtime
 ) -> tuple[Evaluation, Size | None]:
     """A cost table under the roofs of a machine, and the speed of light."""
-    return _with_sol(table, evaluate_table(table, machine.roofs), machine, runtime)
+    held = evaluate_table(table, machine.roofs_under(runtime))
+    return _with_sol(table, held, machine, runtime)
 
 
 def evaluated_on(
@@ -351,7 +358,8 @@ def evaluated_on(
     """As `evaluated`, of many machines, each under its runtime."""
     if not table.bulk:
         return [evaluated(table, *each) for each in zip(machines, runtimes, strict=True)]
-    found = evaluate_table_on(table, [machine.roofs for machine in machines])
+    each = zip(machines, runtimes, strict=True)
+    found = evaluate_table_on(table, [machine.roofs_under(runtime) for machine, runtime in each])
     rows = zip(found, machines, runtimes, strict=True)
     return [_with_sol(table, *row) for row in rows]
 

@@ -59,6 +59,7 @@ def resolve(
     *,
     sparsity: bool = False,
     engine: str | None = None,
+    narrow_sums: bool = False,
 ) -> Roof | None:
     """The roof that serves a class of work in a number format.
 
@@ -69,6 +70,7 @@ def resolve(
         sparsity: Use the peak with structured sparsity for matrix work, where one is published.
         engine: Hold matrix work against this engine alone (vector work has only the vector
             engine); None for the rules.
+        narrow_sums: Products in fp16 are summed in fp16 where that is faster.
 
     Returns:
         The roof, or None when the device publishes none that the rules allow.
@@ -80,7 +82,26 @@ def resolve(
     check_work(work_class, dtype)
     if engine is not None and engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
-    return _RULES[work_class](_Query(device=device, dtype=dtype, sparsity=sparsity, engine=engine))
+    roof = _RULES[work_class](_Query(device=device, dtype=dtype, sparsity=sparsity, engine=engine))
+    return _summed_narrowly(roof, device, sparsity=sparsity) if narrow_sums and roof else roof
+
+
+def _summed_narrowly(roof: Roof, device: Device, *, sparsity: bool) -> Roof:
+    """The roof with sums in fp16 where its products are in fp16 and that is faster."""
+    narrow = device.ceiling(roof.engine, roof.dtype, _SUMS) if roof.dtype == _SUMS else None
+    if narrow is None:
+        return roof
+    sparse = narrow.sparse_flop_per_s if sparsity else None
+    rate = narrow.flop_per_s if sparse is None else sparse
+    if rate <= roof.flop_per_s:
+        return roof
+    note = f"{device.id}: products in {_SUMS} are summed in {_SUMS}, which is faster there."
+    told = " ".join(filter(None, (roof.note, note)))
+    return msgspec.structs.replace(roof, flop_per_s=rate, ceiling=narrow, note=told)
+
+
+#: The format of sums that some kernels keep in place of fp32.
+_SUMS: Final = "fp16"
 
 
 def check_work(work_class: str, dtype: str) -> None:

@@ -250,6 +250,7 @@ class Runtime(
         max_batch: Most items at once that its compiler takes; None for any.
         trains: Whether it runs training steps; the others run trained models.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
+        narrow_sums: It sums products in fp16 in fp16 where the device is faster so.
         tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
             multiplications do not.
         int8_blocks: Patterns of devices where it rounds activations to int8 and multiplies them
@@ -292,6 +293,7 @@ class Runtime(
     max_batch: int | None = None
     trains: bool = False
     persistent_recurrence: bool = False
+    narrow_sums: bool = False
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()
     split_attention: tuple[str, ...] = ()

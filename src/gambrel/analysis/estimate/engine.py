@@ -30,6 +30,7 @@ from gambrel.analysis.estimate.engine_work import EngineTable
 from gambrel.analysis.estimate.kinship import own_forms
 from gambrel.analysis.estimate.tiled import WholeTimes
 from gambrel.analysis.measures import Estimate, Limiter
+from gambrel.analysis.roofs import Roofs
 from gambrel.device.cores import at_highest, held, highest_clock, kinds, load
 from gambrel.device.model import Device, Fact
 from gambrel.device.roofs import main_memory, resolve
@@ -62,14 +63,21 @@ class EngineEstimator:
         constants: Of the class of devices.
         device: The device.
         beside: What predicts runs that the formulas are not about; None for nothing.
+        narrow_sums: Products in fp16 are summed in fp16 where that is faster.
     """
 
     #: Ops are not predicted one by one.
     batched: Final = False
 
     def __init__(
-        self, constants: EngineConstants, device: Device, beside: Predictor | None
+        self,
+        constants: EngineConstants,
+        device: Device,
+        beside: Predictor | None,
+        *,
+        narrow_sums: bool = False,
     ) -> None:
+        self._narrow_sums = narrow_sums
         self._c = constants
         self._device = device
         self.beside = beside
@@ -194,7 +202,7 @@ class EngineEstimator:
         if not dtype:
             return 1.0
         if dtype not in self._peaks:
-            roof = resolve(self._device, "matrix", dtype)
+            roof = resolve(self._device, "matrix", dtype, narrow_sums=self._narrow_sums)
             self._peaks[dtype] = roof.flop_per_s if roof else 0.0
         return self._peaks[dtype]
 
@@ -315,18 +323,19 @@ def _of_items(
 
 
 def engine_estimator(
-    device: Device, names: tuple[str, ...], calibration: Calibration, beside: Predictor | None
+    roofs: Roofs, names: tuple[str, ...], calibration: Calibration, beside: Predictor | None
 ) -> EngineEstimator | None:
     """What predicts an engine's runs on a device; None where its class was not measured.
 
     A user's own measured kernels of the device come first: they say more of it than a class.
 
     Args:
-        device: The device.
+        roofs: Of the device.
         names: Under which constants of the runtime are stored, best first.
         calibration: All constants.
         beside: What predicts runs that the formulas are not about.
     """
+    device = roofs.device
     memory = main_memory(device)
     if memory is None or not memory.byte_per_s or _is_own(device, calibration):
         return None
@@ -334,7 +343,7 @@ def engine_estimator(
         return None
     for c in calibration.engines:
         if c.runtime in names and matches(c.match, device):
-            return EngineEstimator(c, device, beside)
+            return EngineEstimator(c, device, beside, narrow_sums=roofs.narrow_sums)
     return None
 
 
