@@ -24,7 +24,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import host_link, main_memory, stand_in
 from gambrel.errors import InputError
 from gambrel.llm.adapters import with_adapters
-from gambrel.llm.kv import UTILIZATION, kv_cache
+from gambrel.llm.kv import UTILIZATION, KvCache, kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
@@ -376,16 +376,39 @@ def memory(setup: Setup, requests: Requests) -> ServingMemory:
         policy=setup.engine.policy,
         sharding=setup.sharding,
         memory=requests.source_tokens or None,
-    ).allocated_bytes
+    )
     each = min(setup.engine.step_tokens, requests.prompt_tokens)
     activations = needs.activations_bytes * max(1, setup.engine.step_tokens // each)
     free = usable - needs.weights_bytes - activations
-    fitting = 0 if free <= 0 else int(free // cache) if cache and np.isfinite(free) else None
     return ServingMemory(
         capacity_bytes=capacity,
         usable_bytes=None if capacity is None else usable,
         weights_bytes=needs.weights_bytes,
         activations_bytes=activations,
-        sequence_bytes=cache,
-        max_sequences=fitting,
+        sequence_bytes=cache.allocated_bytes,
+        max_sequences=0 if free <= 0 else _fitting(setup, cache, free),
     )
+
+
+def _fitting(setup: Setup, cache: KvCache, free_bytes: float) -> int | None:
+    """Requests whose caches fit; None where nothing limits them."""
+    if not np.isfinite(free_bytes):
+        return None
+    states, rest = divided(setup, cache, free_bytes)
+    tokens = cache.allocated_bytes - (cache.state_bytes if states is not None else 0.0)
+    fitting = int(rest // tokens) if tokens else None
+    if states is None or fitting is None:
+        return fitting if states is None else states
+    return min(states, fitting)
+
+
+def divided(setup: Setup, cache: KvCache, free_bytes: float) -> tuple[int | None, float]:
+    """Requests that the engine's memory for states allows, and what is left for the cache, byte.
+
+    None and all of it where the engine divides nothing, or the model keeps no states.
+    """
+    rule = setup.service.states if setup.service else None
+    if rule is None or not cache.state_bytes:
+        return None, free_bytes
+    each = rule.slots * cache.state_bytes / cache.batch
+    return int(free_bytes * rule.share // each), free_bytes * (1 - rule.share)
