@@ -12,7 +12,7 @@ from gambrel.device.lookup import find
 from gambrel.llm.known import spec_of
 from gambrel.llm.serving.question import Requests, ServingEngine
 from gambrel.llm.serving.simulate import limits_of
-from gambrel.llm.serving.steps import Setup, decode_times, memory
+from gambrel.llm.serving.steps import Setup, decode_times, memory, native
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 
@@ -85,3 +85,26 @@ def test_a_model_without_states_has_one_pool():
     divided = setup("qwen3-32b", "h200", "sglang", "fp8", 1)
     pooled = setup("qwen3-32b", "h200", "vllm", "fp8", 1)
     assert memory(divided, requests) == memory(pooled, requests)
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "compute"),
+    [
+        ("llama-2-70b", "mi355x", "mxfp4"),  # AMD's checkpoints quantize activations too
+        ("gpt-oss-120b", "mi355x", "fp8"),
+        ("llama-2-70b", "b200", "fp8"),
+        ("llama-2-70b", "mi300x", "bf16"),
+    ],
+)
+def test_what_meets_weights_in_mxfp4(model, device, compute):
+    spec, found = spec_of(model), find(device).device
+    own = native(spec.precisions("mxfp4"), found, dense=not spec.mixtures)
+    assert own.multiply == compute
+
+
+def test_four_bits_on_cdna_4_have_their_own_constants():
+    fast, slow = (
+        decode_times(setup("llama-2-70b", "mi355x", "vllm", precision, 1), 440, [2048]).expected[0]
+        for precision in ("fp4", "fp8")
+    )
+    assert 0.4 < fast / slow < 0.75

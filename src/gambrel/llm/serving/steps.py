@@ -101,7 +101,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding = self.sharding
         if spec is not None:
             sharding = msgspec.structs.replace(sharding, pipeline=1)
-        formats, name = native(self.precisions, self.device), self.settings.runtime or ""
+        formats = native(self.precisions, self.device, dense=not self.spec.mixtures)
+        name = self.settings.runtime or ""
         key = (id(spec or self.spec), step, formats, sharding, self.topology, name)
         if key not in self.built:
             workload = build_rank(
@@ -199,11 +200,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 _FOUR_BITS: Final = ("mxfp4", "nvfp4", "fp4")
 
 
-def native(precisions: Precisions, device: Device) -> Precisions:
+def native(precisions: Precisions, device: Device, *, dense: bool = False) -> Precisions:
     """The formats as engines use them on a device.
 
     Experts stored in mxfp4 meet 16-bit activations by conversion where a device has no such engine.
-    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both.
+    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both;
+    those of dense models on AMD's in 4 bits, as its checkpoints in mxfp4 are quantized.
     What is bf16 is fp16 where a device multiplies no other 16-bit format.
     """
     other = stand_in(device, "bf16")
@@ -212,7 +214,8 @@ def native(precisions: Precisions, device: Device) -> Precisions:
         return msgspec.structs.replace(precisions, **parts)
     has = any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS)
     if precisions.of("experts") == "mxfp4" and precisions.multiply == "bf16" and has:
-        return msgspec.structs.replace(precisions, compute="fp8")
+        both = dense and device.vendor == "AMD"
+        return msgspec.structs.replace(precisions, compute="mxfp4" if both else "fp8")
     return precisions
 
 
