@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: What is fitted: networks of one chip say nothing of links; few rows tell a time per step.
@@ -22,6 +22,8 @@ class Class:
         match: Patterns of the devices that have rows.
         carried: Patterns of the class, its other devices among them.
         tile: Rows that a product with unpacked weights takes at a time.
+        expert_tile: As in `Shares`.
+        pieces: As in `Shares`.
         matrix: As in `Shares`.
         formats: As in `Shares`.
         free: Names of the constants that are fitted.
@@ -38,6 +40,8 @@ class Class:
     match: tuple[str, ...]
     carried: tuple[str, ...] = ()
     tile: int = 1
+    expert_tile: int = 1
+    pieces: dict[str, tuple[int, int]] = field(default_factory=dict)
     matrix: float | None = None
     formats: tuple[str, ...] = ()
     free: tuple[str, ...]
@@ -109,6 +113,21 @@ CLASSES: Final = (
         runtime="mlx",
         name="language models on Apple's GPUs under MLX",
         match=("apple",),
+        # mlx, quantized.cpp: matmuls of several rows take 32 at a time.
+        expert_tile=32,
+        # Counted in mlx-lm, models/qwen3_next.py, gpt_oss.py, switch_layers.py, gated_delta.py: a
+        # choice of experts sorts, gathers, sums and divides; two products and an activation, or
+        # a product, weights and a sum; two copies, convolution and silu; four kernels for the
+        # norms of q and k, a copy, both rates and the rule; two rotations, two writes to the
+        # cache and the attention. Biases of experts are gathered and added.
+        pieces={
+            "sort": (4, 0),
+            "grouped_matmul": (3, 3),
+            "convolution": (4, 0),
+            "delta_scan": (8, 0),
+            "attention": (5, 0),
+            "matmul": (1, 1),
+        },
         free=("compute", *EDGE),
         why="shares of bandwidth and peak that language models attain under MLX on Apple's GPUs",
         source="ml-explore/mlx-lm, mlx_lm/BENCHMARKS.md (MIT), and reports of users",

@@ -28,7 +28,14 @@ import gambrel
 from accelerator_classes import CLASSES, Class
 from fit_streams import outward
 from gambrel.analysis.costs import Item
-from gambrel.analysis.estimate.shares import counted, filled, read_again, units_at_work, unpacked
+from gambrel.analysis.estimate.shares import (
+    counted,
+    filled,
+    kernels,
+    read_again,
+    units_at_work,
+    unpacked,
+)
 from gambrel.analysis.roofs import Roofs
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
@@ -167,7 +174,8 @@ def _run(r: Mapping[str, str], one: Class) -> Run:
                 into=into,
                 context=int(r["context"] or into + out // 2),
                 thin="bfp4" in r["note"],
-                tile=one.tile,
+                tile=(one.tile, one.expert_tile),
+                pieces=tuple(one.pieces.items()),
                 apart=one.apart,
             ),
         )
@@ -199,7 +207,8 @@ def _step(
     into: int,
     context: int,
     thin: bool,
-    tile: int,
+    tile: tuple[int, int],
+    pieces: tuple[tuple[str, tuple[int, int]], ...],
     apart: bool,
 ) -> Step:
     device = load(device_id)
@@ -207,7 +216,9 @@ def _step(
         sizes = {"batch": batch} | ({"seq": into} if into else {})
         network = gambrel.load_model(model)
         inputs = batch if apart else None
-        return _columns(network, device, sizes, runtime, precision, tile=tile, inputs=inputs)
+        return _columns(
+            network, device, sizes, runtime, precision, tile=tile, pieces=pieces, inputs=inputs
+        )
     spec = spec_of(model)
     assert spec is not None
     node = LINKED.get(device_id) or topology_for(device)
@@ -220,7 +231,8 @@ def _step(
         runtime=runtime,
         fused=runtime_of(runtime).served,
     )
-    return _columns(workload, node.place(device, chips), {}, runtime, None, thin=thin, tile=tile)
+    placed = node.place(device, chips)
+    return _columns(workload, placed, {}, runtime, None, thin=thin, tile=tile, pieces=pieces)
 
 
 def _pass(phase: str, batch: int, into: int, context: int) -> ForwardPass:
@@ -239,7 +251,8 @@ def _columns(
     precision: str | None,
     *,
     thin: bool = False,
-    tile: int = 1,
+    tile: tuple[int, int] = (1, 1),
+    pieces: tuple[tuple[str, tuple[int, int]], ...] = (),
     inputs: int | None = None,
 ) -> Step:
     """What a workload asks of a device.
@@ -255,7 +268,8 @@ def _columns(
     if thin:  # as one matrix they are the largest of a layer
         layers = [i for i, x in enumerate(items) if x.count > 1 and x.view.kind == "matmul"]
         rows[max(layers, key=lambda i: rows[i]["moved"])]["moved"] *= BFP4
-    for row in rows:
+    for row, item in zip(rows, items, strict=True):
+        row["launches"] *= kernels(item.view, dict(pieces))
         row["floor"] = max(row["moved"], row.pop("least"), row["linked"])
     if inputs is not None:
         busy, units = units_at_work(device, inputs)
@@ -272,9 +286,9 @@ def _columns(
     )
 
 
-def _row(item: Item, roofs: Roofs, tile: int) -> dict[str, float]:
+def _row(item: Item, roofs: Roofs, tile: tuple[int, int]) -> dict[str, float]:
     cost, stored = item.cost, unpacked(item.view, item.cost)
-    more = 1 if stored is None else filled(item.view, tile)
+    more = 1 if stored is None else filled(item.view, *tile)
     busy: dict[Engine, float] = {}
     for (engine, dtype), flops in cost.work.items():
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
@@ -355,6 +369,8 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "compute_stored": constants.get("compute", 0.0),
         "unpack": 0.0,
         **({"tile": one.tile} if one.tile > 1 else {}),
+        **({"expert_tile": one.expert_tile} if one.expert_tile > 1 else {}),
+        **({"pieces": one.pieces} if one.pieces else {}),
         **({"apart": True} if one.apart else {}),
         **({} if one.matrix is None else {"matrix": one.matrix}),
         **({"formats": list(one.formats)} if one.formats else {}),

@@ -30,6 +30,7 @@ def main() -> int:
         ("fit_calibration.py", str(measured), "--truth", str(truth)),
         ("fit_reduce.py", str(measured)),
         ("fit_rocm.py",),
+        ("fit_aiter.py",),
         ("fit_radeon.py",),
         ("fit_attention.py",),  # of the sets that the two before it wrote
         ("fit_npu.py", str(options.folder)),

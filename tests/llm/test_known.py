@@ -33,6 +33,7 @@ PUBLISHED = {
     "deepseek-v3.2": 671.88,
     "glm-5": 743.9,
     "qwen3-next-80b-a3b": 79.67,
+    "qwen3.5-27b": 26.90,
     "qwen3.5-35b-a3b": 34.66,
     "kimi-k2": 1026.41,
 }

@@ -14,7 +14,13 @@ import msgspec
 
 from gambrel.dtypes import width_bytes
 from gambrel.errors import InputError
-from gambrel.llm.mixers import INDEXER_FORMAT
+from gambrel.llm.mixers import (
+    INDEXER_FORMAT,
+    LinearAttention,
+    SelectiveScan,
+    ShortConvolution,
+    StateSpaceDual,
+)
 from gambrel.llm.precision import Precisions
 from gambrel.llm.sharding import Sharding, kv_heads_of_rank
 from gambrel.llm.spec import Attention, LatentAttention, LayerGroup, Mixer, ModelSpec, mixers_of
@@ -22,6 +28,10 @@ from gambrel.runtimes.model import MEMORY_SHARE
 
 #: How pages of windowed layers are reserved: as many as a full layer has, or those of the window.
 Windowed: TypeAlias = Literal["full", "window"]
+#: Name of the part that holds recurrent states.
+STATE: Final = "state"
+#: Mixers that keep a state.
+Recurrent: TypeAlias = SelectiveScan | StateSpaceDual | LinearAttention | ShortConvolution
 #: Share of a device's memory that an engine takes.
 UTILIZATION: Final = MEMORY_SHARE
 
@@ -113,6 +123,11 @@ class KvCache(msgspec.Struct, frozen=True, kw_only=True):
         return sum(part.allocated_bytes for part in self.parts)
 
     @property
+    def state_bytes(self) -> float:
+        """Bytes of recurrent states, which do not grow with the context."""
+        return sum(part.allocated_bytes for part in self.parts if part.name == STATE)
+
+    @property
     def bytes_per_token(self) -> float:
         """What one more token of one sequence needs in the layers that see every position."""
         return sum(p.layers * p.bytes_per_token for p in self.parts if p.tokens >= self.context)
@@ -181,7 +196,7 @@ class _Counter(msgspec.Struct, frozen=True, kw_only=True):
             if isinstance(mixer, (Attention, LatentAttention)):
                 yield from self._cached(mixer, layers, context)
             else:
-                yield self._state(mixer.state_elements, layers)
+                yield self._state(mixer, layers)
         cross = group.layer.cross
         if cross is not None:
             yield self._tokens("cross attention", layers, self._elements(cross), memory, memory)
@@ -229,11 +244,15 @@ class _Counter(msgspec.Struct, frozen=True, kw_only=True):
             allocated_bytes=rows * allocated,
         )
 
-    def _state(self, elements: int, layers: int) -> CachePart:
-        own = -(-elements // self.sharding.attention_tensor)
-        nbytes = self.batch * layers * own * width_bytes(self.precisions.of("state"))
+    def _state(self, mixer: Recurrent, layers: int) -> CachePart:
+        split, width = self.sharding.attention_tensor, width_bytes(self.precisions.of("state"))
+        each = -(-mixer.state_elements // split) * width
+        if isinstance(mixer, LinearAttention):
+            kept = width_bytes(self.precisions.state_format(mixer.state_format))
+            each += -(-mixer.recurrent_elements // split) * (kept - width)
+        nbytes = self.batch * layers * each
         return CachePart(
-            name="state",
+            name=STATE,
             layers=layers,
             bytes_per_token=0.0,
             tokens=0,

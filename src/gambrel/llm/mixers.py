@@ -239,6 +239,8 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
         value_dim: Length of a value.
         conv_kernel: Taps of the causal depthwise convolution over q, k, v; 0 is none.
         chunk: Tokens of a chunk.
+        state_format: In which the state is kept unless another is asked for; None is that of the
+            activations.
     """
 
     DIVIDED: ClassVar = (
@@ -252,6 +254,7 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
     value_dim: int
     conv_kernel: int = 4
     chunk: int = 64
+    state_format: str | None = None
 
     @property
     def conv_channels(self) -> int:
@@ -261,8 +264,12 @@ class LinearAttention(msgspec.Struct, frozen=True, kw_only=True, tag="linear", o
     @property
     def state_elements(self) -> int:
         """Elements that a sequence keeps: the state and the last inputs of the convolution."""
-        conv = self.conv_channels * (self.conv_kernel - 1) if self.conv_kernel else 0
-        return self.value_heads * self.key_dim * self.value_dim + conv
+        return self.recurrent_elements + self.conv_channels * max(self.conv_kernel - 1, 0)
+
+    @property
+    def recurrent_elements(self) -> int:
+        """Elements of the state alone."""
+        return self.value_heads * self.key_dim * self.value_dim
 
 
 class ShortConvolution(msgspec.Struct, frozen=True, kw_only=True, tag="conv", omit_defaults=True):

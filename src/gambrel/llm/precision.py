@@ -108,6 +108,10 @@ class Precisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return str(own)
         return self.of(_DEFAULTS[part])
 
+    def state_format(self, model: str | None) -> str:
+        """The format of recurrent states: as asked, else the model's, else that of activations."""
+        return self.state or model or self.of("state")
+
     @property
     def multiply(self) -> str:
         """In which format the layers' products are formed."""

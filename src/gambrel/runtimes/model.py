@@ -133,6 +133,18 @@ class FrontEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.alone_s + self.token_s * tokens + self.beside_s * (1 - 1 / (1 + others))
 
 
+class States(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an engine divides the cache of models that keep recurrent states.
+
+    Attributes:
+        share: Of the memory for states and cache, that of states.
+        slots: States that are kept for each request in flight: its own, and those of prefixes.
+    """
+
+    share: float
+    slots: int
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a serving engine adds to the kernels of its steps.
 
@@ -149,6 +161,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             vendor's library; None where it has none.
         wide_latent_cache: Patterns of devices on which a latent cache has 16 bits unless 8 are
             asked for, because the engine has no fast kernel for 8 there.
+        states: Where the engine divides its memory between recurrent states and cache; None where
+            both come from one pool.
         source: Where the figures come from.
     """
 
@@ -160,6 +174,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reserves_answers: bool = False
     reduce_share: float | None = None
     wide_latent_cache: tuple[str, ...] = ()
+    states: States | None = None
     source: Source
 
 

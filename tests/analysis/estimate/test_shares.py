@@ -13,12 +13,15 @@ import pytest
 
 import gambrel
 from gambrel.analysis.estimate import packaged
-from gambrel.analysis.estimate.shares import powered
+from gambrel.analysis.estimate.shares import filled, powered
 from gambrel.analysis.settings import Settings
-from gambrel.analysis.workbench import Workbench
+from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.capture import zoo
 from gambrel.device.catalog import load
 from gambrel.device.onchip import on_chip
+from gambrel.llm.build import build
+from gambrel.llm.known import spec_of
+from gambrel.llm.step import prefill
 from gambrel.runtimes import matches
 
 ROOT = Path(__file__).parents[3]
@@ -514,6 +517,31 @@ def test_a_checkpoint_of_mlx_takes_the_time_of_its_format(tmp_path):
     head, small = (next(op for op in a.ops if op.name == "lm_head") for a in (plain, own))
     ratio = float(small.measures.roofline_time_s) / float(head.measures.roofline_time_s)
     assert ratio == pytest.approx(4.5 / 16, rel=0.01)
+
+
+def test_kernels_of_an_op_start_one_after_another():
+    """Under MLX a choice of experts is four kernels, a product of experts with a bias six."""
+    found = decode("gpt-oss-20b", "m4-max", "w4a16,block=32", runtime="mlx")
+    start = next(s for s in packaged().shares if s.runtime == "mlx").start_s
+    ops = {op.name: op for op in found.ops}
+    topk = next(op for name, op in ops.items() if name.endswith("topk"))
+    assert topk.measures.expected_time_s.launches_s == pytest.approx(
+        4 * start * topk.count, rel=1e-6
+    )
+    experts = next(op for name, op in ops.items() if name.endswith("experts.down_proj"))
+    assert experts.measures.expected_time_s.launches_s == pytest.approx(6 * start * experts.count)
+
+
+def test_the_last_tile_of_each_expert_is_half_full():
+    spec = spec_of("qwen3-30b-a3b")
+    bench = Workbench(build(spec, prefill(1, 512), "bf16"), {}, Settings().conventions)
+    machine = Machine(load("m4-max"), Settings(runtime="mlx"))
+    chosen = machine.chosen(bench.workload, Settings(runtime="mlx"))
+    items = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).items
+    op = next(item.view for item in items if item.view.kind == "grouped_matmul")
+    # 512 tokens x 8 of 128 experts are 32 rows each, of which a tile of 32 adds half.
+    assert filled(op, 1, 32) == 1.5
+    assert filled(op, 64) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from gambrel.llm.spec import (
     LatentAttention,
     Layer,
     LayerGroup,
+    LinearAttention,
     Mixer,
     ModelSpec,
     StateSpaceDual,
@@ -88,6 +89,22 @@ def test_a_window_longer_than_the_context_is_none() -> None:
     )
     assert own.logical_bytes == 3 * 2 * 4096 * 100
     assert own.allocated_bytes == 3 * 2 * 4096 * 112
+
+
+def test_a_model_says_how_wide_its_state_is() -> None:
+    # Qwen3.5-27B: 48 heads x 128 x 128, and 3 taps of 2 x 16 x 128 + 48 x 128 channels.
+    rule = LinearAttention(
+        key_heads=16, value_heads=48, key_dim=128, value_dim=128, state_format="fp32"
+    )
+    state, taps = 48 * 128 * 128, 3 * 10_240
+    cache = kv_cache(model((rule, 48)), BF16, batch_size=2, context=10)
+    assert cache.state_bytes == 2 * 48 * (4 * state + 2 * taps)
+    asked = kv_cache(
+        model((rule, 48)), Precisions.parse("bf16,state=bf16"), batch_size=2, context=10
+    )
+    assert asked.state_bytes == 2 * 48 * 2 * (state + taps)
+    split = kv_cache(model((rule, 48)), BF16, batch_size=2, context=10, sharding=Sharding(tensor=4))
+    assert split.state_bytes == cache.state_bytes / 4
 
 
 def test_state_does_not_grow() -> None:

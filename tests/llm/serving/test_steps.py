@@ -10,8 +10,9 @@ import pytest
 from gambrel.analysis.settings import Settings
 from gambrel.device.lookup import find
 from gambrel.llm.known import spec_of
-from gambrel.llm.serving.question import ServingEngine
-from gambrel.llm.serving.steps import Setup, decode_times
+from gambrel.llm.serving.question import Requests, ServingEngine
+from gambrel.llm.serving.simulate import limits_of
+from gambrel.llm.serving.steps import Setup, decode_times, memory, native
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 
@@ -63,3 +64,47 @@ def test_experts_of_four_bits_keep_their_throughput(model):
     # Scales are stored beside the weights, whose rows stay multiples of 16 bytes.
     found = decode_times(setup(model, "b200", "vllm", "nvfp4", 1), 1024, [128, 192])
     assert 192 / found.expected[1] > 0.9 * 128 / found.expected[0]
+
+
+def test_sglang_divides_its_memory_between_states_and_cache():
+    """Five states a request in 47.4 % of what is left; half of the requests that one pool holds."""
+    requests = Requests(input_tokens=8192, output_tokens=1024)
+    divided = setup("qwen3.5-35b-a3b", "h200", "sglang", "fp8", 1)
+    pooled = setup("qwen3.5-35b-a3b", "h200", "vllm", "fp8", 1)
+    found, other = memory(divided, requests), memory(pooled, requests)
+    state = 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)
+    assert found.max_sequences == int(found.free_bytes * 0.474 // (5 * state))
+    assert found.max_sequences < other.max_sequences / 2
+    limits = limits_of(divided)
+    assert limits.most == int(limits.cache_bytes / 0.526 * 0.474 // (5 * state))
+    assert limits.request_bytes < state
+
+
+def test_a_model_without_states_has_one_pool():
+    requests = Requests(input_tokens=8192, output_tokens=1024)
+    divided = setup("qwen3-32b", "h200", "sglang", "fp8", 1)
+    pooled = setup("qwen3-32b", "h200", "vllm", "fp8", 1)
+    assert memory(divided, requests) == memory(pooled, requests)
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "compute"),
+    [
+        ("llama-2-70b", "mi355x", "mxfp4"),  # AMD's checkpoints quantize activations too
+        ("gpt-oss-120b", "mi355x", "fp8"),
+        ("llama-2-70b", "b200", "fp8"),
+        ("llama-2-70b", "mi300x", "bf16"),
+    ],
+)
+def test_what_meets_weights_in_mxfp4(model, device, compute):
+    spec, found = spec_of(model), find(device).device
+    own = native(spec.precisions("mxfp4"), found, dense=not spec.mixtures)
+    assert own.multiply == compute
+
+
+def test_four_bits_on_cdna_4_have_their_own_constants():
+    fast, slow = (
+        decode_times(setup("llama-2-70b", "mi355x", "vllm", precision, 1), 440, [2048]).expected[0]
+        for precision in ("fp4", "fp8")
+    )
+    assert 0.4 < fast / slow < 0.75

@@ -125,7 +125,10 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         unpack: Lane cycles to unpack a weight.
         unpack_few: Those of a weight of fewer than four bits; None: as of any.
         tile: Rows to which products of several rows with unpacked weights are filled up.
-        start_s: Start of an op.
+        expert_tile: Those to which the rows of each expert are.
+        start_s: Launch of a kernel.
+        pieces: Kind of op → kernels that one is written with, and those that a bias adds; of others
+            one.
         matrix: Share of the peak of a matrix engine beside vector units (AMX); 0 where it was not
             measured, None where there is no such class.
         formats: Number formats of products that were measured; of others nothing is known. Empty:
@@ -163,7 +166,9 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     unpack: float
     unpack_few: float | None = None
     start_s: float
+    pieces: dict[str, tuple[int, int]] = {}
     tile: int = 1
+    expert_tile: int = 1
     matrix: float | None = None
     formats: tuple[str, ...] = ()
     lanes_per_byte: float = 0.0

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from gambrel.analysis.estimate import attention_forms, expert_forms, forms
+from gambrel.analysis.estimate import attention_forms, expert_forms, forms, scan_forms
 from gambrel.analysis.estimate.forms import Chip, Constants
 from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
@@ -108,9 +108,9 @@ def rule_of(view: OpView) -> Rule:
     return RULES.get(view.kind, _STREAM_LOW)
 
 
-def decodes(view: OpView) -> bool:
-    """Whether an attention has few queries, so that reading the cache takes its time."""
-    return holds(view.size("q_len") <= DECODE_QUERIES)
+def decodes(view: OpView, tokens: str = "q_len") -> bool:
+    """Whether an op has few queries, so that reading the cache or the state takes its time."""
+    return holds(view.size(tokens) <= DECODE_QUERIES)
 
 
 def _is_latent(view: OpView) -> bool:
@@ -346,6 +346,26 @@ def _stream(c: Constants, machine: Chip, task: Task) -> Size:
     return forms.overlap(seconds, task.matrix_flops / (task.matrix_peak * _INNER))
 
 
+def _delta_scan(c: Constants, machine: Chip, task: Task) -> Size:
+    """A prompt in chunks; a few tokens by one kernel, which reads and writes the state."""
+    view = task.view
+    batch, tokens, heads = view.size("batch"), view.size("seq"), view.size("heads")
+    if decodes(view, "seq"):
+        return scan_forms.token(
+            c, machine, batch=batch * tokens, heads=heads, traffic_bytes=task.traffic_bytes
+        )
+    return scan_forms.prompt(
+        c,
+        machine,
+        batch=batch,
+        tokens=tokens,
+        heads=heads,
+        key_dim=view.size("key_dim"),
+        value_dim=view.size("value_dim"),
+        traffic_bytes=task.traffic_bytes,
+    )
+
+
 def _collective(c: Constants, _machine: Chip, task: Task) -> Size:
     view, devices = task.view, task.view.size("devices")
     nodes = view.size("nodes", 1)
@@ -450,6 +470,13 @@ RULES: Final[dict[str, Rule]] = {
     "convolution": _CONVOLUTION,
     "convolution_backward": _CONVOLUTION,
     "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
+<<<<<<< HEAD
     "attention_backward": _UNCACHED,
+=======
+    "attention_backward": Rule(
+        form="attention", seconds=_attention, scheme=_attention_scheme, least="medium"
+    ),
+    "delta_scan": Rule(form="stream", seconds=_delta_scan, scheme=_any, least="low"),
+>>>>>>> lm
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }

@@ -17,6 +17,8 @@ LEVELS: Final = ("high", "medium", "low")
 #: Number format (or scheme) → formats whose constants are tried, in order. The first is its own.
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "nvfp4": ("nvfp4", "fp8", "fp8_block", "bf16"),
+    "fp4": ("fp4", "fp8", "fp8_block", "bf16"),
+    "mxfp4": ("mxfp4", "fp8", "fp8_block", "bf16"),
     "static_scales": ("static_scales", "bf16"),
     "fp8_block": ("fp8_block", "fp8", "bf16"),
     "bf16": ("bf16", "fp8"),

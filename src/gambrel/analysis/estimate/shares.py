@@ -29,7 +29,7 @@ only the weights that are read are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -197,13 +197,21 @@ def shares_estimator(roofs: Roofs, shares: Shares, inputs: Size | None = None) -
         flops = sum(f for (engine, _), f in cost.work.items() if engine is Engine.MATRIX)
         if view.kind == _COLLECTIVE:
             return found, talks
-        return found, shares if _streams(flops, moved) else prompts
+        number = kernels(view, shares.pieces)
+        return found, _started(shares if _streams(flops, moved) else prompts, number)
 
     def spread(inputs: Size) -> OpsEstimator:
         return shares_estimator(roofs, shares, inputs)
 
     spreads = shares.apart and inputs is None
     return OpsEstimator(work, run=shares, spread=spread if spreads else None)
+
+
+def _started(basis: Shares, number: int) -> Shares:
+    """The basis of an op of so many kernels."""
+    if number == 1:
+        return basis
+    return msgspec.structs.replace(basis, start_s=number * basis.start_s)
 
 
 def units_at_work(device: Device, inputs: Size) -> tuple[Size, float]:
@@ -269,7 +277,7 @@ def _slowest(view: OpView, cost: Cost, roofs: Roofs, shares: Shares, moved: Size
             if engine is Engine.MATRIX and not _streams(flops, moved):
                 return None
             continue
-        done = flops if stored is None else flops * filled(view, shares.tile)
+        done = flops if stored is None else flops * filled(view, shares.tile, shares.expert_tile)
         rate = share * peak_of(roofs, engine, dtype, roof[1], shares.clock)
         slowest = maximum(slowest, roofline.seconds(done, rate))
     lanes = lanes_of(roofs, shares.lanes_per_byte, shares.clock)
@@ -299,11 +307,21 @@ def heads_per_cache(view: OpView) -> Size:
     return heads / view.size("kv_heads", heads) if holds(view.size("q_len", 1) <= 1) else 1
 
 
-def filled(view: OpView, tile: int) -> Size:
+def kernels(view: OpView, pieces: Mapping[str, tuple[int, int]]) -> int:
+    """Kernels that an op is written with."""
+    own, biased = pieces.get(view.kind, (1, 0))
+    return own + biased if view.attrs.get("bias") else own
+
+
+def filled(view: OpView, tile: int, expert_tile: int = 1) -> Size:
     """Rows that a product computes over those it was asked for; one row alone has its own kernel.
 
-    Kernels that unpack weights on the way take so many rows at a time.
+    Kernels that unpack weights on the way take so many rows at a time; each expert's last tile is
+    half full.
     """
+    if expert_tile > 1 and view.kind == "grouped_matmul" and holds(view.size("tokens") > 1):
+        rows = view.size("rows")
+        return 1 + minimum(view.size("experts"), rows) * expert_tile / 2 / rows
     rows = view.size("m", 1)
     if tile == 1 or view.kind != "matmul" or not holds(rows > 1):
         return 1

@@ -160,9 +160,10 @@ class Emitter:
         stored = dtype or self.precisions.of("kv_cache")
         return self._between_steps(name, (rows, width), stored, Role.KV_CACHE)
 
-    def state(self, name: str, shape: tuple[Dim, ...]) -> Index:
-        """Recurrent state of every layer and sequence."""
-        return self._between_steps(name, shape, self.precisions.of("state"), Role.STATE)
+    def state(self, name: str, shape: tuple[Dim, ...], dtype: str | None = None) -> Index:
+        """Recurrent state of every layer and sequence, in the format that the model keeps."""
+        kept = self.precisions.state_format(dtype)
+        return self._between_steps(name, shape, kept, Role.STATE)
 
     def _between_steps(self, name: str, shape: tuple[Dim, ...], dtype: str, role: Role) -> Index:
         return self.tensor(

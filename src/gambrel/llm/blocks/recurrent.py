@@ -106,7 +106,8 @@ def linear_attention(e: Emitter, m: LinearAttention, x: Index, rows: Dim, hidden
     small = [e.weight(name, (m.value_heads,)) for name in ("a_log", "dt_bias")]
     out = e.activation(rows, values)
     for group, start in e.split():
-        state = e.state("state", (group.count, m.value_heads, m.key_dim, m.value_dim))
+        shape = (group.count, m.value_heads, m.key_dim, m.value_dim)
+        state = e.state("state", shape, m.state_format)
         part = e.view(mixed, (group.tokens, m.conv_channels), times(start, m.conv_channels))
         result = e.view(out, (group.tokens, values), times(start, values))
         e.op(

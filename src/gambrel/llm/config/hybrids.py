@@ -280,6 +280,7 @@ def _delta_ruled(f: Fields, feeds: Sequence[FeedForward]) -> ModelSpec:
         key_dim=f.whole("linear_key_head_dim"),
         value_dim=f.whole("linear_value_head_dim"),
         conv_kernel=f.whole("linear_conv_kernel_dim", default=4),
+        state_format="fp32" if f.text("mamba_ssm_dtype") == "float32" else None,
     )
     full = attention(f, gated=True, qk_norm="head", **biased(f))
     every = f.whole("full_attention_interval", default=4)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gambrel.errors import InputError
-from gambrel.llm.kv import kv_cache
+from gambrel.llm.kv import KvCache, kv_cache
 from gambrel.llm.serving.activity import COLUMNS, ActivityLog
 from gambrel.llm.serving.outcomes import Activity, Outcome, Spread
 from gambrel.llm.serving.question import Requests, Target
 from gambrel.llm.serving.replica import Limits, Replica, Request
-from gambrel.llm.serving.steps import Setup, memory, swap_s
+from gambrel.llm.serving.steps import Setup, divided, memory, swap_s
 from gambrel.llm.serving.timer import StepTimes
 from gambrel.units import format_capacity
 
@@ -46,15 +46,19 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
             f"{format_capacity(held.weights_bytes + held.activations_bytes)} of "
             f"{format_capacity(held.usable_bytes)} usable on each."
         )
-    short, long = (_cache_bytes(setup, tokens) for tokens in (_SHORT, _LONG))
+    caches = [_cache(setup, tokens) for tokens in (_SHORT, _LONG)]
+    short, long = (cache.allocated_bytes for cache in caches)
     each = (long - short) / (_LONG - _SHORT)
     groups = setup.sharding.attention_data
     free = held.free_bytes if np.isfinite(held.free_bytes) else 1e15
+    states, free = divided(setup, caches[0], free)
+    own = max(0.0, short - each * _SHORT) if states is None else 0.0
+    seats = engine.step_tokens - 1 if states is None else max(1, states * groups)
     return Limits(
         cache_bytes=free * groups,
         token_bytes=each,
-        request_bytes=max(0.0, short - each * _SHORT) + each * engine.policy.page / 2,
-        most=min(most or engine.step_tokens - 1, engine.step_tokens - 1),
+        request_bytes=own + each * engine.policy.page / 2,
+        most=min(most or seats, seats, engine.step_tokens - 1),
         step_tokens=engine.step_tokens,
         reserves=setup.service is not None and setup.service.reserves_answers,
         frontend=setup.overhead.frontend,
@@ -64,7 +68,7 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
     )
 
 
-def _cache_bytes(setup: Setup, tokens: int) -> float:
+def _cache(setup: Setup, tokens: int) -> KvCache:
     return kv_cache(
         setup.spec,
         setup.precisions,
@@ -72,7 +76,7 @@ def _cache_bytes(setup: Setup, tokens: int) -> float:
         context=tokens,
         policy=setup.engine.policy,
         sharding=setup.sharding,
-    ).allocated_bytes
+    )
 
 
 def simulate(

@@ -24,7 +24,7 @@ from gambrel.device.model import Device
 from gambrel.device.roofs import host_link, main_memory, stand_in
 from gambrel.errors import InputError
 from gambrel.llm.adapters import with_adapters
-from gambrel.llm.kv import UTILIZATION, kv_cache
+from gambrel.llm.kv import UTILIZATION, KvCache, kv_cache
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
@@ -101,7 +101,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding = self.sharding
         if spec is not None:
             sharding = msgspec.structs.replace(sharding, pipeline=1)
-        formats, name = native(self.precisions, self.device), self.settings.runtime or ""
+        formats = native(self.precisions, self.device, dense=not self.spec.mixtures)
+        name = self.settings.runtime or ""
         key = (id(spec or self.spec), step, formats, sharding, self.topology, name)
         if key not in self.built:
             workload = build_rank(
@@ -199,11 +200,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 _FOUR_BITS: Final = ("mxfp4", "nvfp4", "fp4")
 
 
-def native(precisions: Precisions, device: Device) -> Precisions:
+def native(precisions: Precisions, device: Device, *, dense: bool = False) -> Precisions:
     """The formats as engines use them on a device.
 
     Experts stored in mxfp4 meet 16-bit activations by conversion where a device has no such engine.
-    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both.
+    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both;
+    those of dense models on AMD's in 4 bits, as its checkpoints in mxfp4 are quantized.
     What is bf16 is fp16 where a device multiplies no other 16-bit format.
     """
     other = stand_in(device, "bf16")
@@ -212,7 +214,8 @@ def native(precisions: Precisions, device: Device) -> Precisions:
         return msgspec.structs.replace(precisions, **parts)
     has = any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS)
     if precisions.of("experts") == "mxfp4" and precisions.multiply == "bf16" and has:
-        return msgspec.structs.replace(precisions, compute="fp8")
+        both = dense and device.vendor == "AMD"
+        return msgspec.structs.replace(precisions, compute="mxfp4" if both else "fp8")
     return precisions
 
 
@@ -376,16 +379,39 @@ def memory(setup: Setup, requests: Requests) -> ServingMemory:
         policy=setup.engine.policy,
         sharding=setup.sharding,
         memory=requests.source_tokens or None,
-    ).allocated_bytes
+    )
     each = min(setup.engine.step_tokens, requests.prompt_tokens)
     activations = needs.activations_bytes * max(1, setup.engine.step_tokens // each)
     free = usable - needs.weights_bytes - activations
-    fitting = 0 if free <= 0 else int(free // cache) if cache and np.isfinite(free) else None
     return ServingMemory(
         capacity_bytes=capacity,
         usable_bytes=None if capacity is None else usable,
         weights_bytes=needs.weights_bytes,
         activations_bytes=activations,
-        sequence_bytes=cache,
-        max_sequences=fitting,
+        sequence_bytes=cache.allocated_bytes,
+        max_sequences=0 if free <= 0 else _fitting(setup, cache, free),
     )
+
+
+def _fitting(setup: Setup, cache: KvCache, free_bytes: float) -> int | None:
+    """Requests whose caches fit; None where nothing limits them."""
+    if not np.isfinite(free_bytes):
+        return None
+    states, rest = divided(setup, cache, free_bytes)
+    tokens = cache.allocated_bytes - (cache.state_bytes if states is not None else 0.0)
+    fitting = int(rest // tokens) if tokens else None
+    if states is None or fitting is None:
+        return fitting if states is None else states
+    return min(states, fitting)
+
+
+def divided(setup: Setup, cache: KvCache, free_bytes: float) -> tuple[int | None, float]:
+    """Requests that the engine's memory for states allows, and what is left for the cache, byte.
+
+    None and all of it where the engine divides nothing, or the model keeps no states.
+    """
+    rule = setup.service.states if setup.service else None
+    if rule is None or not cache.state_bytes:
+        return None, free_bytes
+    each = rule.slots * cache.state_bytes / cache.batch
+    return int(free_bytes * rule.share // each), free_bytes * (1 - rule.share)

@@ -19,10 +19,10 @@ from gambrel.report.blocks import (
 )
 from gambrel.report.options import Options
 from gambrel.report.text import cut
-from gambrel.units import format_capacity
+from gambrel.units import format_capacity, format_percent
 
 if TYPE_CHECKING:
-    from gambrel.runtimes.model import Runtime
+    from gambrel.runtimes.model import Runtime, States
 
 
 def document(found: Runtime, _options: Options) -> Document:
@@ -83,11 +83,20 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
             f"and {seconds(service.request_s)} per request in it; front end per request "
             f"{seconds(front.alone_s)}, {seconds(front.token_s)} per token of its prompt and up to "
             f"{seconds(front.beside_s)} beside others"
-            f"{admits if service.reserves_answers else ''} ({service.source.title})",
+            f"{admits if service.reserves_answers else ''}{_divided(service.states)} "
+            f"({service.source.title})",
         )
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""
         yield "Default for", f"{', '.join(default.devices)}{formats}"
+
+
+def _divided(states: States | None) -> str:
+    """How memory is divided for models that keep recurrent states."""
+    if states is None:
+        return ""
+    share = format_percent(states.share)
+    return f"; recurrent states take {share} of the cache memory, {states.slots} per request"
 
 
 def _hosts(found: Runtime) -> DataTable | None:

@@ -1,0 +1,96 @@
+"""The gated delta rule as engines compute it: prompts in chunks by several kernels, tokens by one.
+
+The kernels of flash-linear-attention, which SGLang, vLLM and Transformers call, hand to each other
+through memory what one kernel could keep: the products of keys within a chunk and their inverse,
+weighted keys and values, and the state before each chunk. Their products are small, so that
+multiprocessors wait for each one's latency; and the kernel that carries the state walks over the
+chunks of a sequence one after another. These times overlap imperfectly:
+
+    prompt: starts + norm(chunks · step, heads · chunks · cycles / units, bytes / rate)
+    token:  norm(heads · cycles / units, bytes / rate)
+
+The three numbers of cycles were fitted to times that flashinfer-ai/flashinfer and vllm-project/vllm
+published of these kernels beside their own (benchmarks/delta_scan.py has the errors); the bytes
+are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gambrel.analysis.estimate import forms
+from gambrel.analysis.estimate.forms import Chip, Constants
+from gambrel.ops.base import Size, ceil_div
+
+#: Tokens of a chunk.
+CHUNK: Final = 64
+#: Kernels: running sums of decays, products of keys, their inverse, weighted keys and values,
+#: states, outputs; the start of one of them is counted with the op.
+KERNELS: Final = 6
+#: Cycles from chunk to chunk.
+STEP_CYCLES: Final = 2900
+#: Cycles that a chunk of a head, and a single token of one, keep a multiprocessor.
+CHUNK_CYCLES: Final = 23_000
+TOKEN_CYCLES: Final = 5200
+
+
+def prompt(
+    c: Constants,
+    machine: Chip,
+    *,
+    batch: Size,
+    tokens: Size,
+    heads: Size,
+    key_dim: Size,
+    value_dim: Size,
+    traffic_bytes: Size,
+) -> Size:
+    """Seconds of work of prompts, with the starts of all kernels but the first.
+
+    Args:
+        c: Constants of streaming kernels.
+        machine: The device.
+        batch: Sequences.
+        tokens: Of each.
+        heads: Of values.
+        key_dim: Length of a key.
+        value_dim: Length of a value.
+        traffic_bytes: Of the op itself.
+    """
+    chunks = ceil_div(tokens, CHUNK)
+    between = batch * heads * chunks * between_bytes(key_dim, value_dim)
+    moved = (traffic_bytes + between) / machine.streaming(c["memory"])
+    stepped = chunks * STEP_CYCLES / machine.clock_hz
+    busy = _busy(machine, batch * heads * chunks * CHUNK_CYCLES)
+    work = forms.overlap(forms.overlap(stepped, busy), moved)
+    return (KERNELS - 1) * forms.launch(c, machine) + work
+
+
+def token(c: Constants, machine: Chip, *, batch: Size, heads: Size, traffic_bytes: Size) -> Size:
+    """Seconds of work of one token of each sequence, which reads and writes the state.
+
+    Args:
+        c: Constants of streaming kernels.
+        machine: The device.
+        batch: Tokens, of all sequences.
+        heads: Of values.
+        traffic_bytes: Of the op.
+    """
+    moved = traffic_bytes / machine.streaming(c["memory"])
+    return forms.overlap(_busy(machine, batch * heads * TOKEN_CYCLES), moved)
+
+
+def between_bytes(key_dim: Size, value_dim: Size) -> Size:
+    """Bytes of one chunk and head that pass from kernel to kernel.
+
+    Values of 16 bits: keys are read by four kernels, of which the op counts one; weighted keys,
+    weighted values and corrected ones are written and read. Products of keys, CHUNK x CHUNK, are
+    written in fp32 and read, their inverse in 16 bits written and read; the state before the chunk
+    is written and read.
+    """
+    rows = 2 * CHUNK * ((3 + 2) * key_dim + (2 + 2) * value_dim)
+    return rows + 12 * CHUNK * CHUNK + 4 * key_dim * value_dim
+
+
+def _busy(machine: Chip, cycles: Size) -> Size:
+    return cycles / (machine.units * machine.clock_hz)
