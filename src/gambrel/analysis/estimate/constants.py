@@ -160,7 +160,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     clock: float = 0.0
     compute: float
     compute_stored: float
-    unpack: float
+    unpack: float = 0.0
     unpack_few: float | None = None
     start_s: float
     tile: int = 1
@@ -180,7 +180,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     prompt: tuple[float, float] | None = None
     confidence: str
     rows: int
-    error: float | None
+    error: float | None = None
     why: str
     source: str
 
@@ -216,7 +216,7 @@ class Cycles(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str
     rows: int
-    error: float | None
+    error: float | None = None
     why: str
     source: str
     start_s: float = 0.0
