@@ -56,6 +56,8 @@ STARTS = {
     "coreml": ({"fp16": 5e-4, "int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     "openvino-npu": ({"fp16": 1e-4, "int8": 1e-4}, 2e12, 20e9, 30e9, 30e9),
     "litert-edgetpu": ({"int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
+    "cann": ({"fp16": 5e-4}, 1e13, 1e10, 6e10, 6e10),
+    "vitisai": ({"int8": 5e-4}, 2e12, 16e9, 5e9, 30e9),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
 }
@@ -64,7 +66,7 @@ RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 #: Runtimes that hand the graph to Qualcomm's compiler: a chip's fit starts from its own runtime's.
 CARRIED = ("litert", "onnxruntime")
 #: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
-SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1}
+SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1, "cann": 0.2}
 #: Elements of inputs handed over per second, in fp32, where a fit tells them apart.
 HANDED = {"openvino-npu": 2e8, "onnxruntime": 8e8}
 #: What a call costs whatever the chip computes.
@@ -78,6 +80,8 @@ PULL, HELD = 0.05, 0.3
 #: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
 #: tiling was chosen: its ranges are wider than the errors of models that were left out.
 PROVEN, WIDER = 100, 1.05
+#: Runtimes whose tiling was chosen by the rows of one publisher, all there are.
+YOUNG = ("cann", "vitisai")
 #: The USB Accelerator as installed (libedgetpu1-std) runs at half the clock that was measured.
 HALF_CLOCK = {"coral-edge-tpu": 2.0}
 #: Under this runtime calls from Python were timed.
@@ -387,7 +391,7 @@ def _finished(
         models=len(runs.models),
         low=low,
         high=high,
-        confidence="medium" if len(ratios) >= 30 else "low",
+        confidence="medium" if len(ratios) >= 30 and c.runtime not in YOUNG else "low",
         held_out=held,
         note=_slow(c),
     )

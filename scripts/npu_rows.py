@@ -212,6 +212,8 @@ CORAL_TIMES = Path(__file__).parents[1] / "benchmarks/data/coral/edgetpu.csv"
 COREML_TIMES = Path(__file__).parents[1] / "benchmarks/data/coreml/neural_engine.csv"
 #: Times that nothing is fitted to, of networks most of which are in the other file.
 COREML_UNSEEN = COREML_TIMES.with_name("mobilenet_v4.csv")
+#: The same of Macs.
+COREML_MACS = COREML_TIMES.with_name("macs.csv")
 #: Times on NPUs of Intel; see the README beside them.
 INTEL_TIMES = Path(__file__).parents[1] / "benchmarks/data/openvino/npu.csv"
 #: Of the same, with an old release or a chip that slept: nothing is fitted to them.
@@ -224,9 +226,15 @@ QUALCOMM_TIMES = Path(__file__).parents[1] / "benchmarks/data/qualcomm/detectors
 QUALCOMM_UNSEEN = QUALCOMM_TIMES.with_name("detectors_unseen.csv")
 QUALCOMM_NETWORKS = QUALCOMM_TIMES.with_name("networks_unseen.csv")
 QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
+#: Times of batches on Huawei's inference chips; see the README beside them.
+ASCEND_TIMES = Path(__file__).parents[1] / "benchmarks/data/ascend/networks.csv"
+#: Times on AMD's NPUs; see the README beside them.
+RYZEN_TIMES = Path(__file__).parents[1] / "benchmarks/data/ryzen/networks.csv"
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
+#: Columns of sizes, of those that differ from the zoo's.
+_SIZES = ("batch", "image", "seq")
 #: Rates below this are printed with one digit.
 _SLOWEST_PER_S = 3.0
 
@@ -264,10 +272,10 @@ def rows(folder: Path) -> tuple[Row, ...]:
     """All rows of latencies of one inference."""
     truth = folder / "truth"
     phones = (*timed("coreml", COREML_TIMES), *_tensor())
-    notebooks = timed("openvino-npu", INTEL_TIMES)
+    notebooks = (*timed("openvino-npu", INTEL_TIMES), *timed("vitisai", RYZEN_TIMES))
     detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
     tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
-    return (*tables, *_coral(), *phones, *notebooks)
+    return (*tables, *_coral(), *phones, *notebooks, *timed("cann", ASCEND_TIMES))
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:
@@ -422,7 +430,7 @@ def timed(name: str, path: Path) -> Iterator[Row]:
             runtime=name,
             device=r["device"],
             model=r["model"],
-            sizes=(("image", int(r["image"])),) if r["image"] else (),
+            sizes=tuple((name, int(r[name])) for name in _SIZES if r.get(name)),
             precision=r["format"],
             seconds=float(r["ms"]) / 1e3,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -73,6 +73,8 @@ class Sibling:
         known: The measured chip.
         macs: Multiply-adds of its core relative to the known one's, as quoted.
         vector: The same of the vector unit: where the clock makes the difference it is as much.
+        ahead: Bytes of weights per second that were measured on the chip; None: see `_stream_of`.
+        softmax: Measured chip whose softmaxes it has; empty: those of the known one.
         wider: Factor on both ends of the range; 1 where rows are of both chips.
         why: For the reader.
     """
@@ -81,11 +83,50 @@ class Sibling:
     known: str
     macs: float = 1.0
     vector: float = 1.0
+    ahead: float | None = None
+    softmax: str = ""
     wider: float = 1.25
     why: str
 
 
+#: What other networks than the fitted ones, on the phones', ask of a range beside the chip's own.
+_MAC = 1.2
 SIBLINGS = {
+    "m1-ane": Sibling(
+        runtime="coreml",
+        known="apple-a14",
+        ahead=60.9e9,
+        wider=_MAC,
+        why="the Neural Engine of the A14 of the same year, whose quoted rate it has",
+    ),
+    "m2-ane": Sibling(
+        runtime="coreml",
+        known="apple-a15",
+        ahead=60e9,
+        softmax="apple-a14",
+        wider=_MAC,
+        why="the Neural Engine of the A15, whose quoted rate it has",
+    ),
+    "m3-ane": Sibling(
+        runtime="coreml",
+        known="apple-a16",
+        macs=18 / 17,
+        vector=18 / 17,
+        ahead=63e9,
+        softmax="apple-a14",
+        wider=_MAC,
+        why="the Neural Engine of the A16, at 18 TOPS instead of 17",
+    ),
+    "m4-ane": Sibling(
+        runtime="coreml",
+        known="apple-a17-pro",
+        macs=38 / 35,
+        vector=38 / 35,
+        ahead=64e9,
+        softmax="apple-a14",
+        wider=_MAC,
+        why="the Neural Engine of the A17 Pro, at 38 TOPS instead of 35",
+    ),
     "rk3566": Sibling(
         runtime="rknn",
         known="rk3568",
@@ -123,7 +164,16 @@ def _siblings(fitted: Sequence[TiledConstants]) -> list[TiledConstants]:
     covers what is not quoted.
     """
     known = {(c.runtime, c.device): c for c in fitted}
-    return [_sibling(known[s.runtime, s.known], device, s) for device, s in SIBLINGS.items()]
+    return [_sibling(_base(known, s), device, s) for device, s in SIBLINGS.items()]
+
+
+def _base(known: Mapping[tuple[str, str], TiledConstants], s: Sibling) -> TiledConstants:
+    """The measured chip, with the softmaxes of another where they are stated to be its."""
+    base = known[s.runtime, s.known]
+    if not s.softmax:
+        return base
+    rate = known[s.runtime, s.softmax].softmax_per_s
+    return msgspec.structs.replace(base, softmax_per_s=rate and rate / s.vector)
 
 
 def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
@@ -134,13 +184,15 @@ def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
         macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
         vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
         softmax_per_s=c.softmax_per_s and float(f"{c.softmax_per_s * s.vector:.4g}"),
-        ahead_byte_per_s=_stream_of(c, device),
+        ahead_byte_per_s=s.ahead or _stream_of(c, device),
         rows=c.rows if same else 0,
         models=c.models if same else 0,
         low=round(c.low / s.wider, 3),
         high=round(c.high * s.wider, 3),
         confidence="low",
-        note=s.why if same else f"nothing was measured on this chip: {s.why}",
+        note=s.why
+        if same
+        else f"nothing was {'fitted to' if s.ahead else 'measured on'} this chip: {s.why}",
         held_out=c.held_out if same else None,
     )
 

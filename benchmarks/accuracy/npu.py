@@ -1,6 +1,6 @@
 """Whole models on NPUs: each model predicted without its rows, each chip from few or none.
 
-Rows of Qualcomm (AI Hub), Rockchip, AXERA and Hailo; see scripts/npu_rows.py for what is left out.
+Rows of vendors, authors of networks and owners of chips; scripts/npu_rows.py says what is left out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
 from npu_rows import (
+    COREML_MACS,
     COREML_UNSEEN,
     HEXAGON,
     INTEL_CALLS,
@@ -87,6 +88,8 @@ def score(folder: Path) -> Iterable[Score]:
     for c in packaged().tiled:
         if c.device == BETWEEN:
             yield from _others(c, _DETECTORS)
+        if c.runtime == "coreml":
+            yield from _others(c, {COREML_MACS: "Macs"})
     yield _boards()
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):

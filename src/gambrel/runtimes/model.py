@@ -75,6 +75,10 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         window: Multiply-adds of a window of several taps, relative to those of a single one: what
             was loaded is used by the neighbouring positions as well.
         function: Vector work of a transcendental function, in elements of 16 bits.
+        depthwise: The same of a multiply-add of a depthwise convolution.
+        ordered: The same of an element of the queries, keys, values and result of an attention:
+            each is brought to the order of its product (and heads are split off and joined), which
+            exported graphs do apart.
         interleaved: The same of an element that is taken out of a row by a slice with a step.
         windowed: The same of an element of a tensor of six dimensions that is brought to another
             order in 16 bits, as where windows are cut out of a plane or put back.
@@ -88,6 +92,8 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     out_channels: int = 32
     window: float = 0.7
     function: float = 1.0
+    depthwise: float = 0.1
+    ordered: float = 2.0
     interleaved: float = 0.0
     windowed: float = 0.0
     free_input_bytes: int | None = None

@@ -1,4 +1,4 @@
-"""Times on iPhones that authors of networks publish."""
+"""Times on iPhones that authors of networks publish, and on Macs."""
 
 import csv
 import statistics
@@ -20,13 +20,19 @@ def asked(row):
 
 
 @pytest.fixture(scope="module")
+def macs():
+    with ROWS.with_name("macs.csv").open(newline="", encoding="utf-8") as file:
+        return [asked(row) for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
 def rows():
     with ROWS.open(newline="", encoding="utf-8") as file:
         return [asked(row) for row in csv.DictReader(file)]
 
 
-def test_no_run_is_faster_than_the_speed_of_light(rows):
-    assert all(found.sol_time_s <= measured for found, measured in rows)
+def test_no_run_is_faster_than_the_speed_of_light(rows, macs):
+    assert all(found.sol_time_s <= measured for found, measured in (*rows, *macs))
 
 
 def test_most_runs_are_inside_the_range(rows):
@@ -41,6 +47,16 @@ def test_most_runs_are_inside_the_range(rows):
 def test_half_of_the_runs_are_within_an_eighth(rows):
     errors = [abs(found.expected_time_s.value / measured - 1) for found, measured in rows]
     assert statistics.median(errors) < 0.125
+
+
+def test_times_of_macs_are_inside_ranges_by_phones_with_their_cores(macs):
+    inside = [
+        found.expected_time_s.low <= measured <= found.expected_time_s.high
+        for found, measured in macs
+    ]
+    assert len(macs) == 22
+    assert all(inside)
+    assert {found.expected_time_s.confidence for found, _ in macs} == {"low"}
 
 
 def test_core_ml_on_a_phone_is_its_neural_engine():

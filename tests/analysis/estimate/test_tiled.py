@@ -419,7 +419,8 @@ def test_stored_constants_are_sound(c):
     else:
         assert c.rows >= 6
         few = c.models < 6
-        assert c.held_out.mape < (0.6 if few else 0.3)
+        most = 0.3 if c.confidence != "low" else 0.35
+        assert c.held_out.mape < (0.6 if few else most)
         assert not few or c.confidence == "low"
     assert msgspec.json.decode(msgspec.json.encode(c), type=TiledConstants) == c
 

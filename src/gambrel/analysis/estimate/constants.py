@@ -163,7 +163,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     clock: float = 0.0
     compute: float
     compute_stored: float
-    unpack: float
+    unpack: float = 0.0
     unpack_few: float | None = None
     start_s: float
     pieces: dict[str, tuple[int, int]] = {}
@@ -185,7 +185,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     prompt: tuple[float, float] | None = None
     confidence: str
     rows: int
-    error: float | None
+    error: float | None = None
     why: str
     source: str
 
@@ -221,7 +221,7 @@ class Cycles(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     confidence: str
     rows: int
-    error: float | None
+    error: float | None = None
     why: str
     source: str
     start_s: float = 0.0

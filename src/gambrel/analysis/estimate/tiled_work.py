@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 #: Vector work per element of a value, in elements of 16 bits. Fitted once, on three Qualcomm chips
 #: together (quic/ai-hub-models @52c080d2, 2026-11-22), and the same for all chips. That of a
 #: function is the compiler's (`gambrel.runtimes.UnitTiling`).
-NORM, SOFTMAX, MOVE, RESIDUAL, DEPTHWISE = 3.0, 3.0, 1.0, 0.3, 0.1
-#: The same, per element of queries, keys, values and result of an attention: each is brought to
-#: the order of its product (and heads are split off and joined), which exported graphs do apart.
-LAYOUT: Final = 2.0
+NORM, SOFTMAX, MOVE, RESIDUAL = 3.0, 3.0, 1.0, 0.3
 #: Weights of a group beyond this have no room on chip while the group before it computes: nothing
 #: hides their loading. Without it VGG-16 on AXERA's chips comes out 1.4 to 1.9 times too fast; from
 #: 2 to 8 MB fit Qualcomm's and AXERA's chips equally well.
@@ -279,7 +276,7 @@ def _convolution(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     positions = view.size("batch") * product(view.size("spatial")) * taps
     cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
     if is_depthwise(view):
-        return 0, DEPTHWISE * positions * cout * groups
+        return 0, tiling.depthwise * positions * cout * groups
     if groups > 1:  # narrow groups share one pass
         side_by_side = max(1, tiling.in_channels // cin)
         return positions * _padded(cin, cout, tiling) * groups / side_by_side, 0.0
@@ -299,7 +296,7 @@ def _attention(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     keys, values = view.size("kv_len"), view.size("v_head_dim", d)
     products = _padded(d, keys, tiling) + _padded(keys, values, tiling)
     ordered = total(t.elements for t in (*view.inputs[:3], *view.outputs[:1]))
-    return heads * rows * products, LAYOUT * ordered
+    return heads * rows * products, tiling.ordered * ordered
 
 
 def _softmax_elements(view: OpView) -> Size:
