@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
-WIDTH: Final = 100
+WIDTH: Final = 120
 #: What may be left out where it is empty.
 _OFTEN_EMPTY: Final = frozenset(
     {

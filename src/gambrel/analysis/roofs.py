@@ -34,7 +34,7 @@ class Roofs(msgspec.Struct, frozen=True, kw_only=True):
         network_byte_per_s: Bandwidth of the network between nodes, a device's share, one way;
             None where the device is not placed in a network.
         notes: What the user must know about these roofs.
-        narrow_sums: Whether products in fp16 are summed in fp16 where that is faster.
+        narrow_sums: Whether GEMMs in fp16 are summed in fp16 where that is faster.
         engines: (class of work, number format, sparse) → roof, filled as they are asked for.
         least: (class of work, number format, prunable) → `least_time_roof`, likewise.
     """

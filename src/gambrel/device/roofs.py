@@ -70,7 +70,7 @@ def resolve(
         sparsity: Use the peak with structured sparsity for matrix work, where one is published.
         engine: Hold matrix work against this engine alone (vector work has only the vector
             engine); None for the rules.
-        narrow_sums: Products in fp16 are summed in fp16 where that is faster.
+        narrow_sums: GEMMs in fp16 are summed in fp16 where that is faster.
 
     Returns:
         The roof, or None when the device publishes none that the rules allow.
@@ -95,7 +95,7 @@ def _summed_narrowly(roof: Roof, device: Device, *, sparsity: bool) -> Roof:
     rate = narrow.flop_per_s if sparse is None else sparse
     if rate <= roof.flop_per_s:
         return roof
-    note = f"{device.id}: products in {_SUMS} are summed in {_SUMS}, which is faster there."
+    note = f"{device.id}: matmuls in {_SUMS} are summed in {_SUMS}, which is faster there."
     told = " ".join(filter(None, (roof.note, note)))
     return msgspec.structs.replace(roof, flop_per_s=rate, ceiling=narrow, note=told)
 

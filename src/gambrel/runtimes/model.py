@@ -271,7 +271,7 @@ class Runtime(
         max_batch: Most items at once that its compiler takes; None for any.
         trains: Whether it runs training steps; the others run trained models.
         persistent_recurrence: Recurrent layers keep their weights on chip over the steps.
-        narrow_sums: It sums products in fp16 in fp16 where the device is faster so.
+        narrow_sums: It sums GEMMs in fp16 in fp16 where the device is faster so.
         tf32_convolutions: fp32 convolutions run in TF32 where the device has it; fp32 matrix
             multiplications do not.
         int8_blocks: Patterns of devices where it rounds activations to int8 and multiplies them

@@ -63,7 +63,7 @@ class EngineEstimator:
         constants: Of the class of devices.
         device: The device.
         beside: What predicts runs that the formulas are not about; None for nothing.
-        narrow_sums: Products in fp16 are summed in fp16 where that is faster.
+        narrow_sums: GEMMs in fp16 are summed in fp16 where that is faster.
     """
 
     #: Ops are not predicted one by one.

@@ -284,7 +284,7 @@ def _attention(c: Constants, machine: Chip, task: Task) -> Size:
 
 
 def _appended_width(view: OpView) -> float:
-    """Bytes of a value of the keys that a kernel of its own writes to a cache; 0 without a cache."""
+    """Bytes of a value of the keys that a kernel of its own writes to a cache; 0 without one."""
     return _kv_width(view) if _caches(view) else 0.0
 
 
@@ -470,13 +470,7 @@ RULES: Final[dict[str, Rule]] = {
     "convolution": _CONVOLUTION,
     "convolution_backward": _CONVOLUTION,
     "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
-<<<<<<< HEAD
     "attention_backward": _UNCACHED,
-=======
-    "attention_backward": Rule(
-        form="attention", seconds=_attention, scheme=_attention_scheme, least="medium"
-    ),
     "delta_scan": Rule(form="stream", seconds=_delta_scan, scheme=_any, least="low"),
->>>>>>> lm
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }

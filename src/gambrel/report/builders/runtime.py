@@ -50,7 +50,7 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
             f"networks in fp32, on {where} with a rate in fp16, unless fp32 is asked for",
         )
     if found.narrow_sums:
-        yield "Sums", "products in fp16 are summed in fp16 where the device is faster so"
+        yield "Sums", "matmuls in fp16 are summed in fp16 where the device is faster so"
     if found.aliases:
         yield "Also called", ", ".join(found.aliases)
     if found.graph:
