@@ -184,3 +184,11 @@ def test_shapes_are_enough_for_a_live_module():
         assert found.total == given.total
     with pytest.raises(InputError, match="is a live module: give example inputs"):
         gambrel.analyze(model, "a100")
+
+
+def test_another_batch_of_code_is_another_input(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(_CODE)
+    asked = ["analyze", f"{path}:conv", "--input", "1x3x8x8", "--trust", "-d", "t4", "--batch", "8"]
+    assert run(asked) != 0
+    assert "For another batch give its --input" in capsys.readouterr().err

@@ -264,7 +264,8 @@ class Analysis(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         if self.bound is None and unknown:
             return f"the device publishes no peak for {' and '.join(unknown)} work"
         precision = self.model.precision
-        return f"no constants were fitted for this device and runtime in {precision}"
+        where = f"the {self.engine.upper()} of this device" if self.engine else "this device"
+        return f"no constants were fitted for {where} and runtime in {precision}"
 
     @property
     def left_out(self) -> str:

@@ -15,6 +15,9 @@ from gambrel.ops.reduction import REDUCTIONS
 from gambrel.workload import Attributes, Op, Role, Sizes, Tensor, Workload
 
 _SPEC: Final = re.compile(r"^(?P<kind>[a-z][a-z0-9_]*):(?P<rest>[\w.,=x-]*=[\w.,=x-]*)$")
+#: Names of sizes that mean the same: those of docs/ops.md, and those of single ops.
+_SAME: Final = {"b": "batch", "q_len": "q", "kv_len": "kv", "head_dim": "d", "v_head_dim": "dv"}
+_ALSO: Final = {**_SAME, **{short: long for long, short in _SAME.items()}}
 #: No side of a tensor is larger.
 _MOST: Final = 10**9
 
@@ -92,6 +95,7 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if equals:
+            name = name if name in known else _ALSO.get(name, name)
             if name not in known:
                 raise UnknownNameError(f"size of {cut(text)}", name, known)
             if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= _MOST):

@@ -112,6 +112,8 @@ _IMAGES: Final = 4
 _OTHER_SIDE: Final = (
     " For images of another side give an .onnx export at that side, timm/NAME, or file.py:function."
 )
+#: How the origin of a workload begins that was captured from code, with inputs that were given.
+_LIVE: Final = "torch "
 #: Inputs that a message may list.
 _FEW_INPUTS: Final = 2
 
@@ -178,12 +180,18 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
             if name not in known:
                 have = ", ".join(known) or "none: its sizes are fixed"
                 other = _OTHER_SIDE if name == "image" and self._sees() else ""
+                other = other or ("" if known else self._another())
                 raise WorkloadError(
                     f"{self.name} has no size {name!r}; it has {have}{self._taken()}.{other}"
                 )
             known[name].check(value)
             values[name] = value
         return values
+
+    def _another(self) -> str:
+        """How to ask for other shapes of code that was captured with given ones."""
+        coded = self._taken() and self.origin.startswith(_LIVE)
+        return " For another batch give its --input with that in front." if coded else ""
 
     def _sees(self) -> bool:
         """Whether an input is a batch of images."""
