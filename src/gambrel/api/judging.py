@@ -268,27 +268,17 @@ def _recorded_elsewhere(
 
 def _from_trace(question: Question) -> dict[str, Any]:
     """The median time of a launch of the kernel that is named, or the whole of a saved profile."""
-    from gambrel.measure.profile.record import is_profile
-    from gambrel.measure.runs import load_run
+    from gambrel.measure.profile.record import saved_profile
 
     path = Path(question.recording or "")
-    if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
-        run = load_run(path)
+    profile = saved_profile(path)
+    if profile is not None:
         origin = f"{path.name}, the whole of a run"
-        elsewhere = _recorded_elsewhere(run.hardware, question)
-        return {"time_s": run.total_s, "origin": origin, "elsewhere": elsewhere}
+        elsewhere = _recorded_elsewhere(profile.hardware, question)
+        return {"time_s": profile.totals.plain_s, "origin": origin, "elsewhere": elsewhere}
     return _from_kernel(recorded_kernel(path, question.kernel), question)
 
 
 def _from_kernel(kernel: RecordedKernel, question: Question) -> dict[str, Any]:
     elsewhere = _recorded_elsewhere(kernel.device, question, on_processor=kernel.on_processor)
     return {"time_s": kernel.time_s, "origin": kernel.origin, "elsewhere": elsewhere}
-
-
-def _json(path: Path) -> Any:
-    import msgspec
-
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError:
-        return None
