@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.closest import closest
 from gambrel.device.model import Device
 from gambrel.dtypes import GGUF_FORMATS
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
@@ -71,9 +72,7 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    import difflib
-
-    near = difflib.get_close_matches(key, known, 3, cutoff=0.0)
+    near = closest(key, known, 3, 0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
