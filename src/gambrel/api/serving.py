@@ -19,13 +19,12 @@ from gambrel.api.plans import (
     degrees_of,
     engine_of,
     name_of,
-    prices_of,
     served_spec,
     topology_of,
     unread_of,
     with_devices,
 )
-from gambrel.device.resolve import asked_device
+from gambrel.device.resolve import asked_device, prices_of
 from gambrel.errors import DeviceError, InputError, UnknownNameError
 from gambrel.llm.collectives import assumptions as of_layout
 from gambrel.llm.layouts import candidates, check, of_degrees

@@ -13,13 +13,12 @@ from gambrel.api.faces import asks
 from gambrel.api.plans import (
     degrees_of,
     engine_of,
-    prices_of,
     served_spec,
     topology_of,
     with_devices,
 )
 from gambrel.api.serving import setups_of
-from gambrel.device.resolve import asked_device
+from gambrel.device.resolve import asked_device, prices_of
 from gambrel.errors import InputError
 from gambrel.llm.layouts import candidates, of_degrees
 from gambrel.llm.serving.plan import of_engine, plan

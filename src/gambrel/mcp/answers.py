@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from gambrel.advise.design.record import DesignLayer, FusionDepth, Sensitivity
 from gambrel.analysis.question import Question
+from gambrel.analysis.sweep.record import Sweep
 from gambrel.api.verbs import answer
 from gambrel.closest import closest
 from gambrel.device.model import Ceiling, MemoryLevel
+from gambrel.engine.tables import PointTable
 from gambrel.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from gambrel.analysis.sweep.record import Sweep
-    from gambrel.engine.tables import PointTable
 
 
 class Datasheet(msgspec.Struct, frozen=True, kw_only=True):
