@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gambrel.errors import FileFormatError, InputError, cut, shown
+from gambrel.errors import FileFormatError, InputError, cut, shown, told
+
+if TYPE_CHECKING:
+    import msgspec
+
+_T = TypeVar("_T", bound="msgspec.Struct")
 
 
 def path_of(value: object, label: str = "path") -> Path:
@@ -58,6 +64,61 @@ def read_text(path: Path, most: int, what: str, hint: str = "") -> str:
         return read_bytes(path, most, what, hint).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileFormatError(f"{cut(str(path))} is not {what}: it is not text in UTF-8.") from None
+
+
+def read_toml(path: Path, most: int, what: str, hint: str = "") -> dict[str, Any]:
+    """The tables of a TOML file; as `read_text`.
+
+    Raises:
+        FileFormatError: As `read_text`, or it is no TOML.
+    """
+    import tomllib
+
+    text = read_text(path, most, what, hint)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOML errors are ValueErrors
+        raise FileFormatError(f"{path}: not a TOML file: {error}. {hint}".rstrip()) from None
+
+
+def read_json(path: Path, most: int, what: str, advice: str = "") -> Any:
+    """The data of a JSON file; as `read_bytes`.
+
+    Args:
+        path: Of the file.
+        most: Bytes that are read.
+        what: What it should be.
+        advice: What to give instead, as the end of a sentence.
+
+    Raises:
+        FileFormatError: As `read_bytes`, or it is no JSON.
+    """
+    import json
+
+    data = read_bytes(path, most, what)
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        said = f"; {advice}" if advice else f": {error}"
+        raise FileFormatError(f"{path} is no JSON{said}.") from None
+
+
+def read_record(kind: type[_T], table: Mapping[str, Any], what: str) -> _T:
+    """The record of a table that someone wrote by hand.
+
+    Raises:
+        InputError: A field that the record has not, or a value of another type.
+    """
+    import msgspec
+
+    known = kind.__struct_fields__
+    unknown = next((key for key in table if key not in known), None)
+    if unknown is not None:
+        raise InputError(f"{what}: unknown field {told(unknown)}; it takes {', '.join(known)}.")
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{what}: {error}.") from None
 
 
 @contextmanager

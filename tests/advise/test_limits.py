@@ -85,8 +85,8 @@ def test_a_requirements_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("latency = '10ms'", "unknown key 'latency'; a requirements file has model"),
-        ("[limits", "is not TOML"),
+        ("latency = '10ms'", "a requirements file: unknown field 'latency'; it takes limits"),
+        ("[limits", "not a TOML file"),
         ("limits = 3", "Expected `object`"),
         ("batch = 'two'", "Expected `int"),
     ],

@@ -177,9 +177,9 @@ def test_unknown_names_and_broken_files(tmp_path):
         spec_of(tmp_path / "config.json")
     broken = tmp_path / "config.json"
     for text, sentence in (
-        ("{", "not JSON"),
+        ("{", "no JSON"),
         ("[]", "is a JSON object"),
-        ("[" * 99999, "not JSON"),
+        ("[" * 99999, "no JSON"),
     ):
         broken.write_text(text)
         with pytest.raises(FileFormatError, match=sentence):

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from gambrel.errors import InputError
-from gambrel.measure.fleet.board import BoardState
 from gambrel.measure.fleet.compare import compared
 from gambrel.measure.fleet.links import pairs
 from gambrel.measure.fleet.neighbours import linked
@@ -23,6 +22,7 @@ from gambrel.measure.fleet.reports import gathered, write_report
 from gambrel.measure.fleet.retest import confirmed
 from gambrel.measure.fleet.run import FleetAsker
 from gambrel.measure.fleet.shares import ThreadTimes
+from gambrel.measure.gpu.board import BoardState
 from gambrel.report import render
 from tests.measure.fleet_worker import serve
 

@@ -51,7 +51,7 @@ def launch_saving(
     if expected is None or not limited or not analysis.launches:
         return None
     found = LaunchSaving(launches=analysis.launches, lost_s=expected.launches_s + expected.host_s)
-    after = _kept(analysis, calibration)
+    after = _changed(analysis, calibration)
     if after is None or after.expected_time_s is None or not after.expected_time_s.value:
         return found
     return msgspec.structs.replace(
@@ -61,20 +61,6 @@ def launch_saving(
         runtime_time_s=after.expected_time_s,
         runtime_gain=expected.value / after.expected_time_s.value,
     )
-
-
-#: The analysis asked about last, the constants, and the same under the next runtime: a report asks
-#: for its sentences, its table and its JSON.
-_last: list[tuple[Analysis, Calibration | None, Analysis | None]] = []
-
-
-def _kept(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:
-    for known, constants, after in _last:
-        if known is analysis and constants == calibration:
-            return after
-    found = _changed(analysis, calibration)
-    _last[:] = [(analysis, calibration, found)]
-    return found
 
 
 def _changed(analysis: Analysis, calibration: Calibration | None) -> Analysis | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from gambrel.analysis.question import FIELDS
-from gambrel.errors import FileFormatError, InputError, UnknownNameError, told
-from gambrel.fileio import read_text
+from gambrel.errors import FileFormatError, InputError, UnknownNameError
+from gambrel.fileio import read_record, read_toml
 from gambrel.units import format_number, format_si
 
 
@@ -68,7 +67,6 @@ LIMITED: Final = ("latency", "throughput", "power", "energy", "memory")
 
 #: A requirements file is small; more than this is another file.
 _MAX_BYTES: Final = 1 << 20
-_SPEC_KEYS: Final = ("model", "hardware", "batch", "precision", "limits")
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,20 +145,11 @@ def read_spec(path: Path) -> Spec:
         FileFormatError: Missing, no TOML, or keys that mean nothing here.
         InputError: A number without a unit.
     """
+    data = {"limits": {}, **read_toml(path, _MAX_BYTES, "a requirements file")}
     try:
-        data = tomllib.loads(read_text(path, _MAX_BYTES, "a requirements file"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is not TOML: {error}.") from None
-    unknown = sorted(set(data) - set(_SPEC_KEYS))
-    if unknown:
-        known = ", ".join(_SPEC_KEYS)
-        raise FileFormatError(
-            f"{path}: unknown key {told(unknown[0])}; a requirements file has {known}."
-        )
-    try:
-        spec = msgspec.convert({"limits": {}, **data}, Spec)
-    except msgspec.ValidationError as error:
-        raise FileFormatError(f"{path}: {error}.") from None
+        spec = read_record(Spec, data, "a requirements file")
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error}") from None
     # A number in a file carries no unit; as text it is refused where that is unclear.
     texts = {name: v if isinstance(v, str) else repr(v) for name, v in spec.limits.items()}
     return msgspec.structs.replace(spec, limits=texts)

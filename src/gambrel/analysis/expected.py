@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -38,9 +38,6 @@ from gambrel.ops import Cost
 from gambrel.ops.base import Size
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
-
-if TYPE_CHECKING:
-    pass
 
 #: Engines beside the one that the constants of a device are of.
 BESIDE: Final = frozenset({"dla", "npu"})

@@ -13,9 +13,8 @@ from gambrel.analysis.question import FIELDS, PRINT, TARGETS, Question
 from gambrel.analysis.result import Analysis
 from gambrel.api.analyze import answers, request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
-from gambrel.api.plans import prices_of
 from gambrel.device.modes import with_modes
-from gambrel.device.resolve import asked_device, asked_devices
+from gambrel.device.resolve import asked_device, asked_devices, prices_of
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:

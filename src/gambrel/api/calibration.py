@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gambrel.analysis.costs import CostTable
 from gambrel.analysis.estimate import packaged, store
 from gambrel.analysis.estimate.constants import Adjustment
 from gambrel.analysis.estimate.tiled import TiledEstimator
@@ -23,17 +23,14 @@ from gambrel.analysis.estimate.user_models import (
     read_models,
     start_of_chip,
 )
+from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import expected_times
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench, answered
+from gambrel.device.model import Device
 from gambrel.device.resolve import Hardware, resolve_hardware
 from gambrel.errors import GambrelError, InputError
 from gambrel.runtimes import Kernels, Runtime, choose, runtime
-
-if TYPE_CHECKING:
-    from gambrel.analysis.costs import CostTable
-    from gambrel.analysis.evaluation import Evaluation
-    from gambrel.device.model import Device
 
 #: What is stored of a device.
 Found = TiledConstants | Adjustment

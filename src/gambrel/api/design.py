@@ -5,20 +5,28 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+
+from gambrel.advise.design.axes import design_axes
+from gambrel.advise.design.layers import ModelLayers, model_layers, together
+from gambrel.advise.design.points import design_points
+from gambrel.advise.design.record import DesignStudy, FusionDepth
+from gambrel.advise.design.spec import DesignSpec, read_spec, spec_path
+from gambrel.advise.design.stacks import fusion_depth
+from gambrel.advise.design.study import DesignProbe, device_values, totals
+from gambrel.advise.design.work import DesignWork
 from gambrel.analysis.question import Question
+from gambrel.analysis.sweep.record import Sweep
+from gambrel.api.analyze import request_of
 from gambrel.api.faces import asks
+from gambrel.api.sweep import computed
+from gambrel.capture.resolve import resolve_model
+from gambrel.engine.grid import PointGrid, check_count
+from gambrel.engine.run import Told
+from gambrel.engine.tables import Words, length, plain, take
 from gambrel.errors import InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from gambrel.advise.design.layers import ModelLayers
-    from gambrel.advise.design.record import DesignStudy, FusionDepth
-    from gambrel.advise.design.spec import DesignSpec
-    from gambrel.advise.design.study import DesignProbe
-    from gambrel.advise.design.work import DesignWork
-    from gambrel.analysis.sweep.record import Sweep
-    from gambrel.engine.run import Told
 
 #: What one run of each of several models is called.
 TOGETHER: Final = "all models"
@@ -35,8 +43,6 @@ def design(question: Question, told: Told | None = None) -> DesignStudy:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.api.sweep import computed
-
     work = design_work(question)
     q = _with_defaults(question, work)
     models = tuple(model.name for model in work.models)
@@ -49,11 +55,6 @@ def design_work(question: Question) -> DesignWork:
     Raises:
         GambrelError: The specification, a model or an axis cannot be used.
     """
-    from gambrel.advise.design.axes import design_axes
-    from gambrel.advise.design.spec import read_spec, spec_path
-    from gambrel.advise.design.work import DesignWork
-    from gambrel.engine.grid import PointGrid, check_count
-
     path = spec_path(str(question.device_file))
     spec = read_spec(path)
     axes = design_axes(spec, question.axes)
@@ -67,10 +68,6 @@ def design_work(question: Question) -> DesignWork:
 
 def _models(question: Question, spec: DesignSpec) -> Iterator[ModelLayers]:
     """The layers of each model; of several also those of all together."""
-    from gambrel.advise.design.layers import model_layers, together
-    from gambrel.api.analyze import request_of
-    from gambrel.capture.resolve import resolve_model
-
     given = question.size_values()
     if any(isinstance(value, tuple) for value in given.values()):
         raise InputError("design takes one value of each size; sweep the device with --sweep.")
@@ -105,15 +102,10 @@ def _with_defaults(question: Question, work: DesignWork) -> Question:
 
 
 def _figures(work: DesignWork) -> set[str]:
-    from gambrel.advise.design.points import design_points
-
     return set(design_points(work.spec, work.values(0, 1), 1).energy)
 
 
 def _study(work: DesignWork, found: Sweep) -> DesignStudy:
-    from gambrel.advise.design.record import DesignStudy
-    from gambrel.advise.design.study import DesignProbe, device_values, totals
-
     chosen = _chosen(work, found)
     whole = work.models[-1]
     probe = DesignProbe(work.spec, chosen)
@@ -135,8 +127,6 @@ def _study(work: DesignWork, found: Sweep) -> DesignStudy:
 
 
 def _fusion(models: tuple[ModelLayers, ...], probe: DesignProbe) -> Iterator[FusionDepth]:
-    from gambrel.advise.design.stacks import fusion_depth
-
     for model in models:
         found = fusion_depth(model.name, model.chain, probe.room)
         if found is not None:
@@ -145,10 +135,6 @@ def _fusion(models: tuple[ModelLayers, ...], probe: DesignProbe) -> Iterator[Fus
 
 def _chosen(work: DesignWork, found: Sweep) -> dict[str, Any]:
     """Parameters of the fastest point that is kept, under all models together."""
-    import numpy as np
-
-    from gambrel.engine.tables import Words, length, plain, take
-
     chosen: dict[str, Any] = dict(work.spec.parameters)
     table = found.front if found.front is not None and length(found.front) else found.table
     if not length(table):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from gambrel.errors import InputError
 from gambrel.traces.diagnose import Diagnosis, DiagnosisItem, diagnose
 from gambrel.units import format_percent, format_si
 
+if TYPE_CHECKING:
+    from gambrel.measure.profile.record import Profile
+
 
 def diagnosed(question: Question, paths: Sequence[Path]) -> Diagnosis:
     """What makes a run slow.
@@ -26,15 +29,16 @@ def diagnosed(question: Question, paths: Sequence[Path]) -> Diagnosis:
         paths: A trace, a file of a profiler, or a profile that gambrel saved; with logs of clocks
             and power beside it.
     """
-    from gambrel.measure.profile.record import is_profile
+    from gambrel.measure.profile.record import saved_profile
 
     device = None
     if question.hardware is not None or question.peak is not None:
         device, _ = asked_device(question.hardware, question.peak, question.bandwidth)
-    if len(paths) == 1 and is_profile(_json_head(paths[0])):
-        found = _of_profile(paths[0])
-    else:
+    profile = saved_profile(paths[0]) if len(paths) == 1 else None
+    if profile is None:
         found = diagnose(paths, device, model=_text(question.model))
+    else:
+        found = _of_profile(profile, paths[0])
     if question.model is None:
         return found
     notes = (*found.notes, *_expected(question, paths))
@@ -46,21 +50,8 @@ def _text(model: object) -> str:
     return str(model) if isinstance(model, str | Path) else ""
 
 
-def _json_head(path: Path) -> object:
-    """A small JSON file as data; None for anything else."""
-    if path.suffix != ".json" or not path.is_file() or path.stat().st_size > 64 << 20:
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError:
-        return None
-
-
-def _of_profile(path: Path) -> Diagnosis:
+def _of_profile(profile: Profile, path: Path) -> Diagnosis:
     """The ops of a profile that are furthest above their roofline, and what is between them."""
-    from gambrel.measure.profile.record import from_data
-
-    profile = from_data(msgspec.json.decode(path.read_bytes()), path)
     totals = profile.totals
     between = max(totals.plain_s - totals.ops_s - totals.unmatched_s, 0.0)
     command = shlex.join(["gambrel", "compare-runs", str(path), str(path)])
@@ -128,10 +119,10 @@ def _share(analysis: Analysis, paths: Sequence[Path]) -> float | None:
     """Share of the recorded time that met an op of a model of the same work."""
     from gambrel.analysis.samples import place
     from gambrel.analysis.samples.join import join
-    from gambrel.measure.profile.record import is_profile
+    from gambrel.measure.profile.record import is_of
     from gambrel.traces import read
 
-    if is_profile(_json_head(paths[0])):
+    if is_of(paths[0]):
         return None
     standing = place(read(list(paths)), analysis.hardware)
     return join(standing, analysis).coverage_work

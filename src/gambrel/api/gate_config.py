@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,10 +14,11 @@ from gambrel.advise.gate.records import GateMetric
 from gambrel.analysis.question.model_sets import members
 from gambrel.analysis.result import Analysis
 from gambrel.errors import FileFormatError, InputError
-from gambrel.fileio import read_text
+from gambrel.fileio import read_record, read_toml
 
 #: No configuration is longer.
 _LARGEST: Final = 64 << 20
+_HAS: Final = "What a gate has: [[expected]] tables, files and [tolerance]."
 #: Figures of an analysis that are gated where the configuration names none.
 _EXPECTED: Final = ("expected_time_s", "roofline_time_s", "sol_time_s", "flops", "traffic_bytes")
 
@@ -39,7 +39,7 @@ class GateConfig:
     tolerance: Mapping[str, float] = field(default_factory=dict)
 
 
-class _Tables(msgspec.Struct, forbid_unknown_fields=True):
+class _Tables(msgspec.Struct):
     """A configuration as it is written."""
 
     expected: list[dict[str, Any]] = []
@@ -53,13 +53,11 @@ def read_config(path: Path) -> GateConfig:
     Raises:
         FileFormatError: It is no TOML, or has a table or a tolerance that no gate has.
     """
+    data = read_toml(path, _LARGEST, "a gate configuration", _HAS)
     try:
-        data = tomllib.loads(read_text(path, _LARGEST, "a gate configuration"))
-        tables = msgspec.convert(data, _Tables)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise FileFormatError(
-            f"{path}: {error}; a gate has [[expected]] tables, files and [tolerance]."
-        ) from None
+        tables = read_record(_Tables, data, "a gate configuration")
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error} {_HAS}") from None
     for name, share in tables.tolerance.items():
         if not 0 <= share <= 10:
             raise FileFormatError(f"{path}: tolerance {name}: {share!r} is no share, e.g. 0.05.")

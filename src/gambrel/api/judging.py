@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from gambrel.advise.judge.limits import limits_of
+from gambrel.advise.judge.records import Gap, Judgement, KernelLimits
+from gambrel.advise.judge.ruling import Measured, rule
+from gambrel.analysis.analyze import analyze
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
+from gambrel.analysis.settings import is_language_model
 from gambrel.api.analyze import request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
-from gambrel.api.recorded_kernel import recorded_kernel
+from gambrel.api.recorded_kernel import RecordedKernel, recorded_kernel
+from gambrel.capture.part import part_of
+from gambrel.capture.resolve import resolve_model
 from gambrel.device.catalog import index
-from gambrel.device.resolve import asked_device
-from gambrel.errors import InputError
-
-if TYPE_CHECKING:
-    from gambrel.advise.judge.records import Gap, Judgement, KernelLimits
-    from gambrel.advise.judge.ruling import Measured
-    from gambrel.api.recorded_kernel import RecordedKernel
-    from gambrel.device.model import Device
-    from gambrel.runtimes import Runtime
-    from gambrel.workload import Workload
+from gambrel.device.model import Device
+from gambrel.device.resolve import asked_device, this_machine
+from gambrel.dtypes import GGUF_FORMATS
+from gambrel.errors import GambrelError, InputError
+from gambrel.runtimes import Runtime, candidates, named
+from gambrel.workload import Workload
 
 
 @asks("judge")
@@ -37,8 +40,6 @@ def judge(question: Question) -> Judgement:
     Raises:
         InputError: No time, or more than one source of it.
     """
-    from gambrel.advise.judge.ruling import Measured, rule
-
     sources = [n for n in ("time", "run", "recording") if getattr(question, n) is not None]
     if question.model is None:
         raise InputError("judge needs a reference: a model, a module, file.py:function or an op.")
@@ -83,7 +84,6 @@ def explain_gap(question: Question) -> Gap:
         InputError: No time.
     """
     from gambrel.advise.judge.gap import gap
-    from gambrel.advise.judge.ruling import rule
 
     if question.time is None:
         raise InputError("give the measured time, e.g. --time 1.42ms.")
@@ -114,8 +114,6 @@ def _limits(
     question: Question,
 ) -> tuple[KernelLimits, float | None, tuple[Analysis, ...]]:
     """The limits, the time of the whole or of what is beside the part, and what they rest on."""
-    from gambrel.advise.judge.limits import limits_of
-
     part, whole = _workload(question)
     analyses = _analyses(question, part)
     allowed = limits_of(analyses, _on_measured(question, part))
@@ -131,9 +129,6 @@ def _limits(
 
 def _workload(question: Question) -> tuple[Workload, Workload | None]:
     """What is judged, and the whole that it is a part of."""
-    from gambrel.capture.part import part_of
-    from gambrel.capture.resolve import resolve_model
-
     q = question
     asked = request_of(q, sizes_of(q, q.several("batch_size")[0]))
     whole = resolve_model(q.model, asked).workload
@@ -142,9 +137,6 @@ def _workload(question: Question) -> tuple[Workload, Workload | None]:
 
 def _analyses(question: Question, workload: Workload) -> tuple[Analysis, ...]:
     """The workload under the runtimes whose kernels people take on the device."""
-    from gambrel.analysis.analyze import analyze
-    from gambrel.runtimes import named
-
     device, _ = asked_device(question.hardware, question.peak, question.bandwidth)
     sizes = sizes_of(question, question.several("batch_size")[0])
     chosen = question.several("runtime")[0]
@@ -163,9 +155,6 @@ def _analyses(question: Question, workload: Workload) -> tuple[Analysis, ...]:
 
 def _under(runtime: Runtime, question: Question, workload: Workload) -> Workload:
     """The workload with the layers of a runtime, where it is the whole of a language model."""
-    from gambrel.analysis.settings import is_language_model
-    from gambrel.capture.resolve import resolve_model
-
     asked = request_of(question, sizes_of(question, question.several("batch_size")[0]))
     if question.op is not None or runtime.layers == asked.layers or not is_language_model(workload):
         return workload
@@ -178,10 +167,6 @@ def _has(workload: Workload, name: str) -> bool:
 
 def _runtimes(device: Device, workload: Workload, question: Question) -> Sequence[Runtime]:
     """All that run there, the device's default first."""
-    from gambrel.analysis.settings import is_language_model
-    from gambrel.dtypes import GGUF_FORMATS
-    from gambrel.runtimes import candidates
-
     language = is_language_model(workload)
     asked = workload.precisions or question.precision or workload.asked_precision
     single = asked if not workload.precisions or asked in GGUF_FORMATS else None
@@ -190,9 +175,6 @@ def _runtimes(device: Device, workload: Workload, question: Question) -> Sequenc
 
 def _on_measured(question: Question, workload: Workload) -> Analysis | None:
     """The same on this machine's measured ceilings, where the device is the one measured."""
-    from gambrel.device.resolve import this_machine
-    from gambrel.errors import GambrelError
-
     if question.hardware is None or str(question.hardware).strip().lower() == "this":
         return None
     device, _ = asked_device(question.hardware, None, None)
@@ -218,8 +200,6 @@ def _measured(question: Question, allowed: KernelLimits, whole_s: float | None) 
         allowed: What the device allows.
         whole_s: Time of the whole as given, or of what is beside a part of it.
     """
-    from gambrel.advise.judge.ruling import Measured
-
     beside = question.whole is None and whole_s is not None
     more: dict[str, Any] = {"baseline_s": question.baseline}
     more |= {"rest_s": whole_s} if beside else {"whole_s": whole_s}
@@ -268,27 +248,17 @@ def _recorded_elsewhere(
 
 def _from_trace(question: Question) -> dict[str, Any]:
     """The median time of a launch of the kernel that is named, or the whole of a saved profile."""
-    from gambrel.measure.profile.record import is_profile
-    from gambrel.measure.runs import load_run
+    from gambrel.measure.profile.record import saved_profile
 
     path = Path(question.recording or "")
-    if path.suffix == ".json" and path.is_file() and is_profile(_json(path)):
-        run = load_run(path)
+    profile = saved_profile(path)
+    if profile is not None:
         origin = f"{path.name}, the whole of a run"
-        elsewhere = _recorded_elsewhere(run.hardware, question)
-        return {"time_s": run.total_s, "origin": origin, "elsewhere": elsewhere}
+        elsewhere = _recorded_elsewhere(profile.hardware, question)
+        return {"time_s": profile.totals.plain_s, "origin": origin, "elsewhere": elsewhere}
     return _from_kernel(recorded_kernel(path, question.kernel), question)
 
 
 def _from_kernel(kernel: RecordedKernel, question: Question) -> dict[str, Any]:
     elsewhere = _recorded_elsewhere(kernel.device, question, on_processor=kernel.on_processor)
     return {"time_s": kernel.time_s, "origin": kernel.origin, "elsewhere": elsewhere}
-
-
-def _json(path: Path) -> Any:
-    import msgspec
-
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError:
-        return None

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from gambrel.analysis.question import Question
+from gambrel.analysis.roofs import roofs_of
 from gambrel.api.analyze import settings_of
 from gambrel.api.faces import asks
+from gambrel.capture.gguf import BASE, gguf_spec
 from gambrel.device.levels import device_class
-from gambrel.device.resolve import asked_device, asked_devices, resolve_hardware
+from gambrel.device.model import Device
+from gambrel.device.resolve import asked_device, asked_devices, prices_of, resolve_hardware
 from gambrel.errors import InputError
+from gambrel.hub import SCHEME
+from gambrel.llm.known import spec_of, weights_of
+from gambrel.llm.kv import Policy
+from gambrel.llm.precision import Precisions
+from gambrel.llm.sharded import as_loaded
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from gambrel.device.model import Device
     from gambrel.llm.adapters import Adapters
     from gambrel.llm.cache_plan import CachePlan
     from gambrel.llm.serving.question import ServingEngine, Speculation
     from gambrel.llm.serving.records import Plan
-    from gambrel.llm.sharding import Sharding
-    from gambrel.llm.spec import ModelSpec
     from gambrel.llm.training import TrainingStep
     from gambrel.llm.training_search import TrainingSearch
 
@@ -83,7 +91,6 @@ def train_plan(question: Question) -> TrainingStep:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.precision import Precisions
     from gambrel.llm.training import train
     from gambrel.llm.training_plan import TrainingPlan
 
@@ -130,7 +137,6 @@ def train_search(question: Question) -> TrainingSearch:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.precision import Precisions
     from gambrel.llm.training_search import search
 
     q = question
@@ -159,8 +165,6 @@ def _training_layout(tensor: int = 1, data: int = 1, expert: int = 1, **others: 
     Raises:
         InputError: Groups of experts that the devices of tensor groups and replicas do not divide.
     """
-    from gambrel.llm.sharding import Sharding
-
     groups = 1
     if expert > tensor:
         groups = expert // tensor
@@ -188,13 +192,7 @@ def kv_cache(question: Question) -> CachePlan:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.analysis.roofs import roofs_of
-    from gambrel.capture.gguf import BASE, gguf_spec
     from gambrel.llm.cache_plan import plan_cache
-    from gambrel.llm.known import spec_of
-    from gambrel.llm.kv import Policy
-    from gambrel.llm.precision import Precisions
-    from gambrel.llm.sharded import as_loaded
 
     q = question
     weights: float | None = None
@@ -244,12 +242,8 @@ def spec_of_plan(model: Any, precision: object, example: str) -> ModelSpec:
     Raises:
         InputError: A GGUF file and no number formats: a plan has one scheme for all layers.
     """
-    from gambrel.llm.known import spec_of
-
     if not str(model).lower().endswith(".gguf"):
         return spec_of(model)
-    from gambrel.capture.gguf import gguf_spec
-
     spec, header = gguf_spec(str(model))
     if not precision:
         bits = 8 * header.nbytes / sum(t.elements for t in header.tensors)
@@ -266,14 +260,11 @@ def served_spec(question: Question) -> ModelSpec:
     Raises:
         InputError: A GGUF file and no number formats.
     """
-    from gambrel.llm.sharded import as_loaded
-
     return as_loaded(spec_of_plan(question.model, question.precision, "w4a16"))
 
 
 def engine_of(question: Question) -> ServingEngine:
     """How the serving engine is set up."""
-    from gambrel.llm.kv import Policy
     from gambrel.llm.serving.question import ServingEngine
 
     q = question
@@ -331,11 +322,6 @@ def check_longest(question: Question, tokens: int) -> None:
 
 def name_of(question: Question, spec: ModelSpec) -> str:
     """What a command line calls the model: its published weights, or as the user did."""
-    from pathlib import Path
-
-    from gambrel.hub import SCHEME
-    from gambrel.llm.known import weights_of
-
     given = question.model if isinstance(question.model, str) else spec.name
     path = Path(given)
     if path.name == "config.json":
@@ -350,7 +336,6 @@ def unread_of(question: Question) -> tuple[str, ...]:
 
 
 def _speculation(question: Question) -> Speculation | None:
-    from gambrel.llm.known import spec_of
     from gambrel.llm.serving.question import Speculation
 
     q = question
@@ -365,16 +350,6 @@ def _speculation(question: Question) -> Speculation | None:
         )
     draft = None if q.draft is None else spec_of(q.draft)
     return Speculation(tokens=q.speculate, acceptance=q.acceptance, draft=draft)
-
-
-def prices_of(given: Mapping[str, float] | None, devices: Sequence[Device]) -> dict[str, float]:
-    """Device id → price; a price under ``""`` is that of every device."""
-    prices = dict(given or {})
-    common = prices.pop("", None)
-    found = {} if common is None else {device.id: common for device in devices}
-    own = {device.id for device in devices}
-    named = ((n if n in own else resolve_hardware(n)[0].id, value) for n, value in prices.items())
-    return found | dict(named)
 
 
 def topology_of(given: object) -> Any:
@@ -395,7 +370,6 @@ def degrees_of(question: Question) -> dict[str, int]:
 
 def _shardings(question: Question, spec: ModelSpec) -> Sequence[Sharding] | None:
     from gambrel.llm.layouts import of_degrees
-    from gambrel.llm.sharding import Sharding
 
     given, degrees = question.sharding, degrees_of(question)
     if given is not None and degrees:

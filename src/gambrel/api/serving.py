@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import msgspec
 
 from gambrel import roofline
 from gambrel.analysis.question import Question, ask
@@ -16,24 +19,30 @@ from gambrel.api.plans import (
     degrees_of,
     engine_of,
     name_of,
-    prices_of,
     served_spec,
     topology_of,
     unread_of,
     with_devices,
 )
-from gambrel.device.resolve import asked_device
+from gambrel.device.resolve import asked_device, prices_of
 from gambrel.errors import DeviceError, InputError, UnknownNameError
+from gambrel.llm.collectives import assumptions as of_layout
+from gambrel.llm.layouts import candidates, check, of_degrees
+from gambrel.llm.serving import arrivals
+from gambrel.llm.serving.choice import Mean, first_token, mean
+from gambrel.llm.serving.commands import commands
+from gambrel.llm.serving.fleet import TRIED, Load, Server, fewest, meets, server
+from gambrel.llm.serving.outcomes import Attempt, Outcome, Simulation
+from gambrel.llm.serving.place import averaged, place, runtime_of
+from gambrel.llm.serving.plan import check_generates, of_engine
+from gambrel.llm.serving.question import Requests, Target
+from gambrel.llm.serving.replica import Request
+from gambrel.llm.serving.steps import Setup
 from gambrel.llm.serving.timer import StepTimes, tables
-
-if TYPE_CHECKING:
-    from gambrel.llm.serving.choice import Mean
-    from gambrel.llm.serving.fleet import Load, Server
-    from gambrel.llm.serving.outcomes import Attempt, Outcome, Simulation
-    from gambrel.llm.serving.question import Target
-    from gambrel.llm.serving.replica import Request
-    from gambrel.llm.serving.steps import Setup
-    from gambrel.llm.sharding import Sharding
+from gambrel.llm.serving.trace import read_trace
+from gambrel.llm.sharding import Sharding
+from gambrel.llm.topology import topology_for
+from gambrel.runtimes import runtime
 
 #: Requests for each slot of a closed loop, and requests that come by themselves.
 _PER_SLOT, _COUNT = 10, 10_000
@@ -51,11 +60,6 @@ def serve_sim(question: Question) -> Simulation:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.serving.choice import first_token
-    from gambrel.llm.serving.fleet import TRIED, fewest, meets
-    from gambrel.llm.serving.outcomes import Simulation
-    from gambrel.llm.serving.question import Target
-
     q = with_devices(question)
     _check(q)
     load, target = _load(q), Target(ttft_s=q.ttft, tpot_s=q.tpot)
@@ -134,8 +138,6 @@ class StepTimer(StepTimes):
         longest: int | None = None,
         **more: Any,
     ) -> None:
-        from gambrel.llm.sharding import Sharding
-
         given = {"model": model, "hardware": device, "runtime": runtime, "precision": precision}
         question = ask("serve-sim", given | more)
         split = layout if isinstance(layout, Sharding) else Sharding(**(layout or {}))
@@ -183,10 +185,6 @@ def _check_offline(q: Question) -> None:
 
 def _load(q: Question) -> Load:
     """The requests that are asked for."""
-    from gambrel.llm.serving import arrivals
-    from gambrel.llm.serving.fleet import Load
-    from gambrel.llm.serving.question import Requests
-
     if q.trace is not None:
         return _traced(q)
     Requests(input_tokens=q.input, output_tokens=q.output, arrivals=q.arrivals, per_s=q.rate)
@@ -223,11 +221,6 @@ def _load(q: Question) -> Load:
 
 
 def _traced(q: Question) -> Load:
-    from itertools import islice
-
-    from gambrel.llm.serving.fleet import Load
-    from gambrel.llm.serving.trace import read_trace
-
     path, own = Path(str(q.trace)), _spec(q).max_context
     longest = min((n for n in (own, q.longest) if n is not None), default=None)
 
@@ -247,12 +240,6 @@ def setup_of(q: Question, sharding: Sharding, built: Any = None) -> Setup:
     Raises:
         GambrelError: It cannot be.
     """
-    from gambrel.llm.layouts import check
-    from gambrel.llm.serving.place import place
-    from gambrel.llm.serving.plan import check_generates
-    from gambrel.llm.topology import topology_for
-    from gambrel.runtimes import runtime
-
     spec, device = _spec(q), asked_device(q.hardware, q.peak, q.bandwidth)[0]
     check_generates(spec)
     if any(group.layer.cross is not None for group in spec.layers):
@@ -284,9 +271,6 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
     Raises:
         GambrelError: None can be.
     """
-    from gambrel.llm.serving.outcomes import Attempt
-    from gambrel.llm.serving.place import averaged, runtime_of
-
     device = asked_device(q.hardware, q.peak, q.bandwidth)[0]
     runtime_of(device, q.runtime, _spec(q).precisions(q.precision))
     setups: list[Setup] = []
@@ -309,10 +293,6 @@ def setups_of(q: Question, layouts: Sequence[Sharding]) -> tuple[list[Setup], li
 
 def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
     """The layout that was asked for, or all that hold the model, and why others cannot."""
-    from gambrel.llm.layouts import candidates, of_degrees
-    from gambrel.llm.serving.fleet import server
-    from gambrel.llm.serving.outcomes import Attempt
-
     layouts: Sequence[Sharding]
     if degrees := degrees_of(q):
         layouts = of_degrees(_spec(q), q.max_devices, degrees)
@@ -337,8 +317,6 @@ def _served(
     one: Server, count: int, load: Load, target: Target, q: Question
 ) -> tuple[Outcome, int]:
     """All requests; with other replicas where a search by the first of them does not hold."""
-    from gambrel.llm.serving.fleet import TRIED, meets
-
     result = one.run(load, count, target)
     if q.replicas is not None or (q.ttft is None and q.tpot is None):
         return result, count
@@ -358,9 +336,6 @@ def _served(
 
 def _mean(setup: Setup, outcome: Outcome, replicas: int) -> Mean:
     """A replica at mean lengths and the mean number of requests in flight."""
-    from gambrel.llm.serving.choice import Mean, mean
-    from gambrel.llm.serving.question import Requests
-
     spent = outcome.activity
     busy = sum(spent.busy_share) * replicas
     if not busy:
@@ -378,14 +353,10 @@ def _nearest(servers: list[Server], max_devices: int) -> tuple[Server, int]:
 
 
 def _with_replicas(sharding: Sharding, count: int) -> Sharding:
-    import msgspec
-
     return msgspec.structs.replace(sharding, data=count)
 
 
 def _commands(setup: Setup, replicas: int, q: Question) -> tuple[str, ...]:
-    from gambrel.llm.serving.commands import commands
-
     return commands(
         name_of(q, setup.spec),
         _with_replicas(setup.sharding, replicas),
@@ -399,9 +370,6 @@ def _commands(setup: Setup, replicas: int, q: Question) -> tuple[str, ...]:
 
 
 def _assumptions(one: Server, q: Question) -> tuple[str, ...]:
-    from gambrel.llm.collectives import assumptions as of_layout
-    from gambrel.llm.serving.plan import of_engine
-
     said = [
         *unread_of(q),
         "requests go to the replicas in turn, first come first served; chunked prefill of up to "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,19 +13,20 @@ from gambrel.api.faces import asks
 from gambrel.api.plans import (
     degrees_of,
     engine_of,
-    prices_of,
     served_spec,
     topology_of,
     with_devices,
 )
 from gambrel.api.serving import setups_of
-from gambrel.device.resolve import asked_device
+from gambrel.device.resolve import asked_device, prices_of
 from gambrel.errors import InputError
-
-if TYPE_CHECKING:
-    from gambrel.llm.serving.question import Requests, Target
-    from gambrel.llm.serving.split_records import SplitPlan
-    from gambrel.llm.serving.steps import Setup
+from gambrel.llm.layouts import candidates, of_degrees
+from gambrel.llm.serving.plan import of_engine, plan
+from gambrel.llm.serving.question import Requests, Target
+from gambrel.llm.serving.split import split
+from gambrel.llm.serving.split_records import SplitPlan
+from gambrel.llm.serving.steps import Setup
+from gambrel.llm.topology import topology_for
 
 
 @asks("serve-split")
@@ -40,10 +40,6 @@ def serve_split(question: Question) -> SplitPlan:
     Raises:
         GambrelError: Any of its subclasses; the message says what to do.
     """
-    from gambrel.llm.serving.plan import of_engine
-    from gambrel.llm.serving.question import Requests, Target
-    from gambrel.llm.serving.split import split
-
     q = with_devices(question)
     requests = Requests(
         input_tokens=q.input, output_tokens=q.output, cached_tokens=q.cached, per_s=q.rate
@@ -73,8 +69,6 @@ def serve_split(question: Question) -> SplitPlan:
 
 def _crossing(q: Question, other: Question, found: SplitPlan) -> str:
     """Over what keys and values cross."""
-    from gambrel.llm.topology import topology_for
-
     device = asked_device(other.hardware, other.peak, other.bandwidth)[0]
     node = topology_for(device, topology_of(q.topology))
     if node.network_byte_per_s is not None:
@@ -87,8 +81,6 @@ def _crossing(q: Question, other: Question, found: SplitPlan) -> str:
 
 def _setups(q: Question) -> list[Setup]:
     """Layouts of a replica: those asked for, or all without a pipeline."""
-    from gambrel.llm.layouts import candidates, of_degrees
-
     spec = served_spec(q)
     if degrees := degrees_of(q):
         return setups_of(q, of_degrees(spec, q.max_devices, degrees))[0]
@@ -99,8 +91,6 @@ def _setups(q: Question) -> list[Setup]:
 
 def _together(q: Question, requests: Requests, target: Target) -> float | None:
     """Tokens per second of a device where both share devices."""
-    from gambrel.llm.serving.plan import plan
-
     spec = served_spec(q)
     found = plan(
         spec,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from gambrel.closest import closest
 from gambrel.dtypes import GGUF_MIXES, GGUF_PLAIN, parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
@@ -264,25 +265,24 @@ def _captured(model_type: str, config: Mapping[str, Any]) -> bool:
 
 
 def _unknown(model_type: str) -> Exception:
-    from difflib import get_close_matches
     from importlib.util import find_spec
 
     from gambrel.llm.config import known_types
 
-    closest = get_close_matches(model_type, known_types(), n=3)
+    near = closest(model_type, known_types(), 3, 60)
     if find_spec("transformers") is None:
         return CaptureError(
             f"model type {model_type!r} has no closed form, and transformers, with which it could "
-            f"be captured, is not installed{_or_closest(closest)}. "
+            f"be captured, is not installed{_or_closest(near)}. "
             "Run: pip install 'gambrel[huggingface]'"
         )
     return UnknownNameError(
         "model type",
         model_type,
-        closest,
+        near,
         "It has no closed form, and the transformers that is installed does not have it.",
     )
 
 
-def _or_closest(closest: list[str]) -> str:
-    return f" (closest: {', '.join(closest)})" if closest else ""
+def _or_closest(near: list[str]) -> str:
+    return f" (closest: {', '.join(near)})" if near else ""

@@ -7,7 +7,6 @@ Adding a format is one module that reads it and one row here, with a test of the
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,7 +14,6 @@ import msgspec
 from gambrel.capture import readers
 from gambrel.capture.files import identify as tests
 from gambrel.capture.files.identify import FileKind, FileProbe
-from gambrel.capture.request import Request, ResolvedModel
 
 
 class FileFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +30,7 @@ class FileFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: FileKind
     sniff: Callable[[FileProbe], bool]
-    reader: Callable[[Path, Request], ResolvedModel]
+    reader: readers.FileReader
     suffixes: tuple[str, ...]
     extra: str = ""
     runs: bool = False

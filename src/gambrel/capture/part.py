@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import msgspec
 
+from gambrel.closest import closest
 from gambrel.errors import InputError, UnknownNameError, shown
 from gambrel.ops import is_free
 from gambrel.workload import Op, Role, Workload
@@ -38,8 +38,8 @@ def part_of(workload: Workload, name: str) -> Workload:
         _refuse_several(workload, name, sorted(labels[-1] for labels in nodes))
     if not picked:
         known = _names(workload)
-        closest = difflib.get_close_matches(name, known, 5, 0.5)
-        raise UnknownNameError(f"op of {workload.name}", name, closest or known[:_SHOWN])
+        near = closest(name, known, 5, 50) or known[:_SHOWN]
+        raise UnknownNameError(f"op of {workload.name}", name, near)
     made = {i for op in picked for i in op.outputs}
     written = {workload.tensors[i].storage for i in made}
     outside = set(range(len(workload.tensors)))

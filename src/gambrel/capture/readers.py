@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gambrel.capture.request import Request, ResolvedModel, refuse_inputs
 from gambrel.errors import CaptureError, FileFormatError, InputError
 from gambrel.workload import Workload
 
-
-def from_pt2(path: Path, _: Request) -> ResolvedModel:
-    """An exported program of torch."""
-    from gambrel.capture.files.pt2 import read_pt2
-
-    return ResolvedModel(workload=read_pt2(path))
+FileReader: TypeAlias = Callable[[Path, Request], ResolvedModel]
 
 
-def from_onnx(path: Path, request: Request) -> ResolvedModel:
-    """An ONNX model."""
-    from gambrel.capture.onnx.reader import read_onnx
+def _read_by(place: str, *, sized: bool = True) -> FileReader:
+    """A reader whose module is loaded when a file of its format is read.
 
-    return ResolvedModel(workload=read_onnx(path, request.sizes))
+    Args:
+        place: ``module:function`` of this package.
+        sized: Whether the function takes sizes beside the path.
+    """
 
+    def read(path: Path, request: Request) -> ResolvedModel:
+        module, _, function = place.partition(":")
+        found = getattr(import_module(f"gambrel.{module}"), function)
+        return ResolvedModel(workload=found(path, request.sizes) if sized else found(path))
 
-def from_tflite(path: Path, request: Request) -> ResolvedModel:
-    """A TFLite (LiteRT) model."""
-    from gambrel.capture.tflite.reader import read_tflite
-
-    return ResolvedModel(workload=read_tflite(path, request.sizes))
-
-
-def from_openvino(path: Path, request: Request) -> ResolvedModel:
-    """An OpenVINO IR: the .xml."""
-    from gambrel.capture.openvino.reader import read_openvino
-
-    return ResolvedModel(workload=read_openvino(path, request.sizes))
+    return read
 
 
-def from_keras(path: Path, request: Request) -> ResolvedModel:
-    """A Keras archive."""
-    from gambrel.capture.keras.reader import read_keras
-
-    return ResolvedModel(workload=read_keras(path, request.sizes))
-
-
-def from_coreml(path: Path, _: Request) -> ResolvedModel:
-    """A Core ML model: a package, or the file in it."""
-    from gambrel.capture.coreml.reader import read_coreml
-
-    return ResolvedModel(workload=read_coreml(path))
-
-
-def from_stablehlo(path: Path, request: Request) -> ResolvedModel:
-    """A module of StableHLO."""
-    from gambrel.capture.xla.reader import read_stablehlo
-
-    return ResolvedModel(workload=read_stablehlo(path, request.sizes))
-
-
-def from_hlo(path: Path, request: Request) -> ResolvedModel:
-    """A dump of XLA."""
-    from gambrel.capture.xla.reader import read_hlo
-
-    return ResolvedModel(workload=read_hlo(path, request.sizes))
+from_pt2 = _read_by("capture.files.pt2:read_pt2", sized=False)
+from_onnx = _read_by("capture.onnx.reader:read_onnx")
+from_tflite = _read_by("capture.tflite.reader:read_tflite")
+from_openvino = _read_by("capture.openvino.reader:read_openvino")
+from_keras = _read_by("capture.keras.reader:read_keras")
+from_coreml = _read_by("capture.coreml.reader:read_coreml", sized=False)
+from_stablehlo = _read_by("capture.xla.reader:read_stablehlo")
+from_hlo = _read_by("capture.xla.reader:read_hlo")
+from_workload = _read_by("workload.serialize:load_workload", sized=False)
 
 
 def from_config(path: Path, request: Request) -> ResolvedModel:
@@ -107,13 +82,6 @@ def from_checkpoint(path: Path, request: Request) -> ResolvedModel:
     if not ran:
         refuse_inputs(f"{path.name} is {matched.workload.name}, a built-in model", request)
     return ResolvedModel(workload=matched.workload, notes=matched.notes)
-
-
-def from_workload(path: Path, _: Request) -> ResolvedModel:
-    """Gambrel's own workload."""
-    from gambrel.workload.serialize import load_workload
-
-    return ResolvedModel(workload=load_workload(path))
 
 
 def from_analysis(path: Path, _: Request) -> ResolvedModel:

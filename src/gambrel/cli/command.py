@@ -11,6 +11,7 @@ import click
 from gambrel.analysis.commandline import word_of
 from gambrel.analysis.fields import FLAG, PRICES, Field
 from gambrel.analysis.question import FIELDS, PRINT, Question, ask, fields_of, needed
+from gambrel.closest import closest
 
 #: Sections of a help text, in order; what belongs to none comes last.
 OTHER: Final = "Options"
@@ -299,9 +300,7 @@ class LazyGroup(click.Group):
             UsageError: No such command; the closest ones are given.
         """
         if args and args[0] not in self._lazy and not args[0].startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], self._lazy, 3, 0.5)
+            near = closest(args[0], self._lazy, 3, 50)
             meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise click.UsageError(f"No such command {args[0][:200]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)

@@ -27,7 +27,7 @@ from gambrel.device.model import (
 )
 from gambrel.dtypes import BITS
 from gambrel.errors import FileFormatError, InputError, told
-from gambrel.fileio import read_text
+from gambrel.fileio import read_record, read_toml
 from gambrel.units import parse_quantity
 
 #: Engines that a ceiling may name. ``any`` is a single roof for all work, as ``--peak`` gives.
@@ -38,6 +38,7 @@ CONFIDENCES: Final = ("primary", "primary-quoted", "secondary", "derived", "meas
 
 #: A device file is a few kilobytes; a larger one is something else.
 MAX_BYTES: Final = 1_000_000
+_HINT: Final = "Give a device file, or a name from 'gambrel hardware list'."
 
 _QUANTITIES: Final[dict[str, str]] = {
     "flop_per_s": "rate",
@@ -131,7 +132,9 @@ def load_file(path: str | Path) -> Device:
     """
     path = Path(path)
     try:
-        return device_from_table(_parse(path), origin=path.name)
+        return device_from_table(
+            read_toml(path, MAX_BYTES, "a device file", _HINT), origin=path.name
+        )
     except FileFormatError:
         raise
     except InputError as error:
@@ -165,26 +168,11 @@ def device_from_table(table: Table, *, origin: str) -> Device:
     for power, field in _POWERS.items():
         if power in table:
             table[field] = _source(table.get(field), sources, default, field)
-    _known_keys(table, Device, "the file")
     if table.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InputError(
             f"schema_version {table['schema_version']!r}; this gambrel reads {SCHEMA_VERSION}."
         )
-    try:
-        return msgspec.convert(table, Device)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{error}.") from None
-
-
-def _parse(path: Path) -> Table:
-    hint = "Give a device file, or a name from 'gambrel hardware list'."
-    text = read_text(path, MAX_BYTES, "a device file", hint)
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOML errors are ValueErrors
-        raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
+    return read_record(Device, table, "the file")
 
 
 def _sources(table: Any) -> dict[str, Source]:
@@ -196,11 +184,7 @@ def _sources(table: Any) -> dict[str, Source]:
         if not isinstance(entry, dict):
             raise InputError(f"{where} must be a table with a title.")
         _require(entry, ("title",), where)
-        _known_keys(entry, Source, where)
-        try:
-            source = msgspec.convert(entry, Source)
-        except msgspec.ValidationError as error:
-            raise InputError(f"{where}: {error}.") from None
+        source = read_record(Source, entry, where)
         _choice(source.confidence, CONFIDENCES, f"{where}: confidence")
         found[key] = source
     return found

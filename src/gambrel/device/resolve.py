@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -123,3 +123,13 @@ def asked_devices(
     found = [one for name in named for one in _resolved(name)]
     devices = {device.id: device for device, _ in found}
     return list(devices.values()), list(dict.fromkeys(n for _, notes in found for n in notes))
+
+
+def prices_of(given: Mapping[str, float] | None, devices: Sequence[Device]) -> dict[str, float]:
+    """Device id → price; a price under ``""`` is that of every device."""
+    prices = dict(given or {})
+    common = prices.pop("", None)
+    found = {} if common is None else {device.id: common for device in devices}
+    own = {device.id for device in devices}
+    named = ((n if n in own else resolve_hardware(n)[0].id, value) for n, value in prices.items())
+    return found | dict(named)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gambrel.closest import closest, family
 from gambrel.errors import FileFormatError, UnknownNameError
-from gambrel.fileio import check_name, path_of, read_bytes
+from gambrel.fileio import check_name, path_of, read_json
 from gambrel.hub import folder_of, is_hub, title_of
 
 if TYPE_CHECKING:
@@ -128,10 +128,7 @@ def _name(path: Path) -> str:
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(read_bytes(path, _MAX_BYTES, "a configuration"))
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path}: not JSON: {error}.") from None
+    found = read_json(path, _MAX_BYTES, "a configuration")
     if not isinstance(found, dict):
         raise FileFormatError(f"{path}: a configuration is a JSON object.")
     return found

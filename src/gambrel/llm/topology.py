@@ -24,8 +24,8 @@ import msgspec
 
 from gambrel.device.model import Device, Link, Source
 from gambrel.device.roofs import NETWORK, peer_link
-from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError, told
-from gambrel.fileio import check_name, path_of, read_text
+from gambrel.errors import DeviceError, FileFormatError, InputError, UnknownNameError
+from gambrel.fileio import check_name, path_of, read_record, read_toml
 from gambrel.ops.collective import ALGORITHMS
 
 _MAX_BYTES: Final = 100_000
@@ -220,12 +220,8 @@ def load(path: str | Path) -> Topology:
         FileFormatError: Missing, too large, not TOML, an unknown field or an impossible value.
     """
     path = path_of(path, "topology")
-    try:
-        table = tomllib.loads(
-            read_text(path, _MAX_BYTES, "a topology", _EXAMPLE[0].upper() + _EXAMPLE[1:] + ".")
-        )
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path}: not a TOML file: {error}.") from None
+    hint = f"{_EXAMPLE[0].upper()}{_EXAMPLE[1:]}."
+    table = read_toml(path, _MAX_BYTES, "a topology", hint)
     try:
         return from_table({"name": path.stem, **table})
     except InputError as error:
@@ -246,14 +242,7 @@ def from_table(table: dict[str, Any]) -> Topology:
         if not isinstance(bits, int | float):
             raise InputError(f"network_bit_per_s={bits!r}: a number of bits per second.")
         table["network_byte_per_s"] = bits / 8
-    unknown = set(table) - set(Topology.__struct_fields__)
-    if unknown:
-        known = ", ".join(Topology.__struct_fields__)
-        raise InputError(f"unknown field {told(min(unknown))}; a topology has {known}.")
-    try:
-        return msgspec.convert(table, Topology)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{error}.") from None
+    return read_record(Topology, table, "a topology")
 
 
 def _given(device: Device, given: str | Path) -> Topology:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from gambrel.advise.design.record import DesignLayer, FusionDepth, Sensitivity
 from gambrel.analysis.question import Question
+from gambrel.analysis.sweep.record import Sweep
 from gambrel.api.verbs import answer
+from gambrel.closest import closest
 from gambrel.device.model import Ceiling, MemoryLevel
+from gambrel.engine.tables import PointTable
 from gambrel.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from gambrel.analysis.sweep.record import Sweep
-    from gambrel.engine.tables import PointTable
 
 
 class Datasheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,4 +210,4 @@ def _term(text: str, terms: dict[str, str]) -> str:
     found = [t for t in terms if t == key or re.sub(r"_(s|j|bytes)$", "", t) == key]
     if found:
         return found[0]
-    raise UnknownNameError("term", text, difflib.get_close_matches(key, terms, 4, 0.5) or terms)
+    raise UnknownNameError("term", text, closest(key, terms, 4, 50) or terms)

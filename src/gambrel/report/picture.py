@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from gambrel.units import format_capacity, format_number, format_si
+from gambrel.units import format_capacity, format_count, format_number, format_si
 
 #: How numbers of an axis are written: a unit of its own way, or any other behind an SI prefix.
 Unit: TypeAlias = str
@@ -346,3 +346,44 @@ SHAPES: Final = {
     "hexagon": _polygon(6),
     "star": _polygon(5, 0.0, 0.42),
 }
+
+#: Bars of one picture.
+MOST_BARS: Final = 40
+
+
+def drawn_bars(
+    title: str,
+    about: str,
+    rows: Iterable[Bar],
+    *,
+    unit: Unit = "",
+    series: tuple[str, ...] = ("value",),
+    legend: Callable[[tuple[Bar, ...]], tuple[Key, ...]] = limit_keys,
+) -> tuple[Bars, ...]:
+    """One picture, or none without a known value; of very many rows the first.
+
+    Args:
+        title: Of the picture.
+        about: What it says.
+        rows: From the top.
+        unit: Of all values.
+        series: Names of the values of a row.
+        legend: What the colours of the rows that are shown mean.
+    """
+    every = tuple(rows)
+    if not any(row.known for row in every):
+        return ()
+    shown, left = every[:MOST_BARS], len(every) - MOST_BARS
+    about += f" {format_count(left, 'more row')} in the table." if left > 0 else ""
+    return (
+        Bars(title=title, about=about, unit=unit, series=series, rows=shown, legend=legend(shown)),
+    )
+
+
+def color_keys(**texts: str) -> Callable[[tuple[Bar, ...]], tuple[Key, ...]]:
+    """A legend of the colours in use, each with its text."""
+    return lambda rows: tuple(
+        Key(text=text, shape="square", color=name)
+        for name, text in texts.items()
+        if any(row.color == name for row in rows)
+    )

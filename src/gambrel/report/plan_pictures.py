@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gambrel.report import timeline
 from gambrel.report.options import Options
-from gambrel.report.picture import Axis, Bar, Bars, Chart, Curve, Dot, Key, Note, Picture
+from gambrel.report.picture import Axis, Bar, Chart, Curve, Dot, Key, Note, Picture, drawn_bars
 from gambrel.units import format_capacity, format_percent
 
 if TYPE_CHECKING:
@@ -134,4 +134,4 @@ def _parts(
     rows.append(Bar(name="in all", values=(whole,), color="c5"))
     if usable is not None:
         rows.append(Bar(name="usable", values=(usable,), color="c2"))
-    return (Bars(title=title, about=about, unit=unit, series=(series,), rows=tuple(rows)),)
+    return drawn_bars(title, about, rows, unit=unit, series=(series,))

@@ -26,17 +26,8 @@ def pareto(plan: Plan) -> Chart | None:
     points = [p for p in plan.points if _drawable(p)]
     if not points:
         return None
+    places = [(p.device, (p.tokens_per_s_per_user, p.tokens_per_s_per_device)) for p in points]
     front = tuple((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in plan.pareto)
-    devices = list(dict.fromkeys(p.device for p in points))
-    clouds = [
-        Curve(
-            name=device,
-            points=tuple(_thinned([p for p in points if p.device == device])),
-            style="dots",
-            color=i,
-        )
-        for i, device in enumerate(devices)
-    ]
     best = plan.best[0].point if plan.best and _drawable(plan.best[0].point) else None
     return Chart(
         title="Throughput against speed for one user",
@@ -44,7 +35,7 @@ def pareto(plan: Plan) -> Chart | None:
         "that no other beats in both. The star is the best that meets the target.",
         x=Axis(title="tokens/s of one user", unit="token/s"),
         y=Axis(title="tokens/s of one device", unit="token/s"),
-        curves=(*clouds, Curve(name="", points=tuple(front), color=5)),
+        curves=(*_clouds(places), Curve(name="", points=tuple(front), color=5)),
         mark=(best.tokens_per_s_per_user, best.tokens_per_s_per_device) if best else None,
         limits=(_tpot(plan),),
     )
@@ -64,27 +55,14 @@ def first_tokens(plan: Plan) -> Chart | None:
     if not points:
         return None
     best = plan.best[0].point if plan.best else None
-    devices = list(dict.fromkeys(p.device for p in points))
-    clouds = tuple(
-        Curve(
-            name=device,
-            points=tuple(
-                sorted((p.tokens_per_s_per_device, p.ttft_s) for p in points if p.device == device)[
-                    :: max(1, len(points) // _DRAWN)
-                ]
-            ),
-            style="dots",
-            color=i,
-        )
-        for i, device in enumerate(devices)
-    )
+    places = [(p.device, (p.tokens_per_s_per_device, p.ttft_s)) for p in points]
     return Chart(
         title="Time to the first token against throughput",
         about="The same layouts: more requests in flight give more tokens per second and a longer "
         "wait for the first one.",
         x=Axis(title="tokens/s of one device", unit="token/s"),
         y=Axis(title="time to the first token", unit="s"),
-        curves=clouds,
+        curves=tuple(_clouds(places)),
         mark=(best.tokens_per_s_per_device, best.ttft_s) if best and best.ttft_s > 0 else None,
         limits=(Threshold(axis="y", name="TTFT", keep="below", value=plan.target.ttft_s),),
     )
@@ -94,11 +72,12 @@ def _drawable(point: OperatingPoint) -> bool:
     return 0 < point.tokens_per_s_per_user < float("inf") and point.tokens_per_s_per_device > 0
 
 
-def _thinned(points: Sequence[OperatingPoint]) -> Iterator[tuple[float, float]]:
-    """At most so many, evenly, by rising speed."""
-    found = sorted((p.tokens_per_s_per_user, p.tokens_per_s_per_device) for p in points)
-    step = max(1, -(-len(found) // _DRAWN))
-    yield from found[::step]
+def _clouds(places: Sequence[tuple[str, tuple[float, float]]]) -> Iterator[Curve]:
+    """The points of each device: at most so many, evenly, from left to right."""
+    for i, device in enumerate(dict.fromkeys(name for name, _ in places)):
+        own = sorted(at for name, at in places if name == device)
+        step = max(1, -(-len(own) // _DRAWN))
+        yield Curve(name=device, points=tuple(own[::step]), style="dots", color=i)
 
 
 def pictures(plan: Plan, _options: Options) -> tuple[Picture, ...]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gambrel.report.blocks import DataTable
 from gambrel.report.builders.sweep import rows
 from gambrel.report.options import Options
-from gambrel.report.picture import Axis, Chart, Curve, Note
-
-if TYPE_CHECKING:
-    from gambrel.report.picture import Picture
+from gambrel.report.picture import Axis, Chart, Curve, Note, Picture
 
 #: Sizes that become the axis, the first that has several values.
 _SIZES: Final = ("batch", "context", "seq", "image", "tokens")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from gambrel.report.options import Options
-from gambrel.report.picture import Bar, Bars, Picture, limit_keys
+from gambrel.report.picture import Bar, Picture, drawn_bars
 from gambrel.report.text import clean, cut
 from gambrel.units import format_count
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from gambrel.analysis.samples.diagnosis import Diagnosis
     from gambrel.report.answers import Calibrated
 
-#: Bars of one picture.
-_MOST: Final = 40
 #: Characters of a reason.
 _REASON: Final = 60
 
@@ -36,7 +33,7 @@ def calibration(found: Calibrated, _options: Options) -> tuple[Picture, ...]:
         for row in rows
     )
     about = "1 is as expected; the wider a class, the less its constants say."
-    return _drawn("Measured / expected time", about, bars, series=("lowest", "highest"))
+    return drawn_bars("Measured / expected time", about, bars, series=("lowest", "highest"))
 
 
 def diagnosis(found: Diagnosis, _options: Options) -> tuple[Picture, ...]:
@@ -47,7 +44,7 @@ def diagnosis(found: Diagnosis, _options: Options) -> tuple[Picture, ...]:
         return ()
     whole = Bar(name="the whole recording", values=(found.whole_s,))
     about = "Causes overlap: what they give back does not add up."
-    return _drawn("Time that each cause can give back at most", about, (*bars, whole), unit="s")
+    return drawn_bars("Time that each cause can give back at most", about, (*bars, whole), unit="s")
 
 
 def problems(found: Problems, _options: Options) -> tuple[Picture, ...]:
@@ -63,7 +60,7 @@ def problems(found: Problems, _options: Options) -> tuple[Picture, ...]:
         )
         for row in rows
     )
-    return _drawn("Speed of light of each problem", "No run is faster.", bars, unit="s")
+    return drawn_bars("Speed of light of each problem", "No run is faster.", bars, unit="s")
 
 
 def baseline(found: GateRecorded, _options: Options) -> tuple[Picture, ...]:
@@ -78,7 +75,7 @@ def baseline(found: GateRecorded, _options: Options) -> tuple[Picture, ...]:
         for s, m in known
     )
     about = "(Largest - smallest sample) / median; a smaller change can be chance."
-    return _drawn("Spread of the samples", about, bars, unit="%")
+    return drawn_bars("Spread of the samples", about, bars, unit="%")
 
 
 def _spread(metric: GateMetric) -> float | None:
@@ -89,10 +86,12 @@ def _spread(metric: GateMetric) -> float | None:
 def whatif(found: WhatIf, _options: Options) -> tuple[Picture, ...]:
     """The time per item on both sides, then each kind of op."""
     sides = (_side("before", found.before), _side("after", found.after))
-    drawn = _drawn("Time per item", "Less is better.", sides, unit="s", series=(found.gain_kind,))
+    drawn = drawn_bars(
+        "Time per item", "Less is better.", sides, unit="s", series=(found.gain_kind,)
+    )
     kinds = (_kind(one) for one in found.kinds)
-    series = ("after", "before")
-    return drawn + _drawn("Time by kind of op", "Of the batch.", kinds, unit="s", series=series)
+    both = ("after", "before")
+    return drawn + drawn_bars("Time by kind of op", "Of the batch.", kinds, unit="s", series=both)
 
 
 def _side(name: str, point: TotalPoint) -> Bar:
@@ -109,29 +108,3 @@ def _kind(one: Difference) -> Bar:
     values = tuple(side.time_s if side else None for side in (one.after, one.before))
     bound = one.after.bound if one.after else None
     return Bar(name=one.name, values=values, color=bound or "")
-
-
-def _drawn(
-    title: str,
-    about: str,
-    bars: Iterable[Bar],
-    *,
-    unit: str = "",
-    series: tuple[str, ...] = ("value",),
-) -> tuple[Picture, ...]:
-    """One picture, or none without a known value."""
-    rows = tuple(bars)
-    if not any(row.known for row in rows):
-        return ()
-    left = len(rows) - _MOST
-    more = f" {format_count(left, 'more row')} in the table." if left > 0 else ""
-    return (
-        Bars(
-            title=title,
-            about=about + more,
-            unit=unit,
-            series=series,
-            rows=rows[:_MOST],
-            legend=limit_keys(rows[:_MOST]),
-        ),
-    )

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gambrel.report.options import Options
-from gambrel.report.picture import Bar, Bars, Key, Picture, limit_keys
+from gambrel.report.picture import Bar, Bars, Picture, color_keys, drawn_bars
 from gambrel.report.text import clean, cut
-from gambrel.units import format_count
 
 if TYPE_CHECKING:
     from gambrel.advise.check import Check
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from gambrel.measure.fleet.records import FleetReport
     from gambrel.report.answers import Changes
 
-#: Bars of one picture.
-_MOST: Final = 40
 #: Characters of a reason.
 _REASON: Final = 60
 
@@ -50,36 +47,30 @@ def _requirement(c: Constraint) -> Bars:
 
 def advice(record: Advice | Changes, _options: Options) -> tuple[Picture, ...]:
     """The gain of each change, from the least to the predicted one."""
-    bars = tuple(
+    rows = (
         Bar(
             name=one.change,
             values=(one.gain,),
             color=one.bound_after.value if one.bound_after else "",
             ends=(min(one.gain_low, one.gain), one.gain),
         )
-        for one in record.recommendations[:_MOST]
+        for one in record.recommendations
     )
-    if not bars:
-        return ()
     about = "Time per item before / after; the line ends at the least gain."
-    heading = "Speedup per item"
-    keys = limit_keys(bars)
-    return (Bars(title=heading, about=about, unit="", series=("gain",), rows=bars, legend=keys),)
+    return drawn_bars("Speedup per item", about, rows, series=("gain",))
 
 
 def gap(found: Gap, _options: Options) -> tuple[Picture, ...]:
     """A bar for each step from the speed of light to the measured time."""
-    bars = tuple(Bar(name=s.name, values=(s.time_s,)) for s in found.steps)
-    if not any(bar.known for bar in bars):
-        return ()
+    rows = (Bar(name=s.name, values=(s.time_s,)) for s in found.steps)
     about = "Each step takes the one above and adds what its name says."
     heading = "From the speed of light to the measured time"
-    return (Bars(title=heading, about=about, unit="s", series=("time",), rows=bars),)
+    return drawn_bars(heading, about, rows, unit="s", series=("time",))
 
 
 def gate(found: GateReport, _options: Options) -> tuple[Picture, ...]:
     """The change of each metric that has both values, what fails in its own colour."""
-    bars = tuple(
+    rows = (
         Bar(
             name=row.metric,
             values=(row.value / row.baseline,),
@@ -89,20 +80,9 @@ def gate(found: GateReport, _options: Options) -> tuple[Picture, ...]:
         for row in found.rows
         if row.value is not None and row.baseline
     )
-    if not bars:
-        return ()
-    about = "1 is the baseline."
-    heading, keys = "Now relative to the baseline", (_key("fails", "c1"), _key("passes", "c0"))
-    return (
-        Bars(
-            title=heading,
-            about=about,
-            unit="",
-            series=("ratio",),
-            rows=bars[:_MOST],
-            legend=keys,
-        ),
-    )
+    heading, about = "Now relative to the baseline", "1 is the baseline."
+    legend = color_keys(c1="fails", c0="passes")
+    return drawn_bars(heading, about, rows, series=("ratio",), legend=legend)
 
 
 def fleet(found: FleetReport, _options: Options) -> tuple[Picture, ...]:
@@ -120,26 +100,18 @@ def _figures(found: FleetReport) -> Iterator[Picture]:
             for f in one.figures
             if f.name == name
         ]
-        bars = tuple(
+        rows = (
             Bar(
                 name=f"{worker} {device}",
                 values=(value,),
                 color="c1" if (worker, device) in suspects else "c0",
                 note=cut(clean(suspects.get((worker, device), "")), _REASON),
             )
-            for value, _, worker, device in sorted(values)[:_MOST]
+            for value, _, worker, device in sorted(values)
         )
-        left = len(values) - len(bars)
-        about = "Slowest first."
-        about += f" {format_count(left, 'faster device')} not shown." if left else ""
-        keys = (_key("differs from its kind", "c1"), _key("like its kind", "c0"))
-        yield Bars(
-            title=name, about=about, unit=values[0][1], series=("rate",), rows=bars, legend=keys
-        )
-
-
-def _key(text: str, shade: str) -> Key:
-    return Key(text=text, shape="square", color=shade)
+        legend = color_keys(c1="differs from its kind", c0="like its kind")
+        unit, series = values[0][1], ("rate",)
+        yield from drawn_bars(name, "Slowest first.", rows, unit=unit, series=series, legend=legend)
 
 
 def judgement(found: Judgement, _options: Options) -> tuple[Picture, ...]:
@@ -163,12 +135,7 @@ def _limits(found: KernelLimits, more: tuple[Bar, ...]) -> tuple[Picture, ...]:
     if library is not None:
         ends = (library.low, library.high)
         bars.append(Bar(name=found.library, values=(library.value,), color="c0", ends=ends))
-    bars = [bar for bar in (*bars, *more) if bar.known]
-    keys = (_key("limit", "c2"), _key("expected of a library kernel", "c0"), _key("measured", "c1"))
-    used = {bar.color for bar in bars}
-    legend = tuple(key for key in keys if key.color in used)
+    rows = [bar for bar in (*bars, *more) if bar.known]
+    legend = color_keys(c2="limit", c0="expected of a library kernel", c1="measured")
     heading, about = "Time beside its limits", "Less is better; no run is below the speed of light."
-    rows = tuple(bars)
-    if not rows:
-        return ()
-    return (Bars(title=heading, about=about, unit="s", series=("time",), rows=rows, legend=legend),)
+    return drawn_bars(heading, about, rows, unit="s", series=("time",), legend=legend)

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from gambrel.closest import closest
 from gambrel.device.model import Device
 from gambrel.dtypes import GGUF_FORMATS
 from gambrel.errors import FileFormatError, InputError, UnknownNameError
@@ -71,9 +72,7 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    import difflib
-
-    near = difflib.get_close_matches(key, known, 3, cutoff=0.0)
+    near = closest(key, known, 3, 0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
@@ -194,14 +193,21 @@ def candidates(
         training: Whether a training step is to run.
     """
     default = choose(device, precision=precision, language=language, training=training).runtime
-    others = (
+    others = _usable(device, precision, language=language, training=training)
+    return tuple({r.id: r for r in (default, *others)}.values())
+
+
+def _usable(
+    device: Device, precision: str | None, *, language: bool, training: bool = False
+) -> list[Runtime]:
+    """Those that name the device or are usual there, without thought experiments."""
+    return [
         r
         for r in on_device(device, language=language, training=training)
         if r.kernels is not Kernels.WHOLE
         and (precision is None or takes(r, precision))
         and (r.runs_on or any(matches(d.devices, device) for d in r.default_for))
-    )
-    return tuple({r.id: r for r in (default, *others)}.values())
+    ]
 
 
 def check_runs(
@@ -268,13 +274,7 @@ def _is_for(found: Runtime, *, language: bool, training: bool) -> bool:
 
 def _others(device: Device, precision: str | None = None, *, language: bool) -> str:
     """Names of what runs there instead: engines for language models where there are any."""
-    there = [
-        r
-        for r in on_device(device, language=language)
-        if r.kernels is not Kernels.WHOLE
-        and (precision is None or takes(r, precision))
-        and (r.runs_on or any(matches(d.devices, device) for d in r.default_for))
-    ]
+    there = _usable(device, precision, language=language)
     return ", ".join(r.id for r in [r for r in there if r.language] or there)
 
 

@@ -131,7 +131,7 @@ def test_points_beyond_a_budget_are_left_out():
         (('clock = "1GHz"', 'clock = "row"'), "unknown device.clock: parameter"),
         (('clock = "1GHz"', 'clock = "1GHz"\npeak = "rows"'), "less than its arrays do"),
         (('clock = "1GHz"', 'clock = "1GHz"\ndataflow = "sideways"'), "unknown device.dataflow"),
-        (("[device]", "[device"), "not TOML"),
+        (("[device]", "[device"), "not a TOML file"),
         (("rows = 16", "rows = 0.5"), "at least 1"),
         (("rows = 16", "rows = true"), "neither a number"),
     ],

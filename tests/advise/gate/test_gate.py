@@ -233,7 +233,7 @@ EXPECTED = '[[expected]]\nmodel = "resnet18"\nhardware = "a100"\n'
         ('tolerance = {a = "x"}', "Expected `float`"),
         ("tolerance = {a = -1}", "is no share"),
         ('files = "a.json"', "Expected `array`"),
-        ("colour = 1", "unknown field `colour`"),
+        ("colour = 1", "unknown field 'colour'"),
         ("expected = [", "a gate has"),
         ('[[expected]]\nmodel = "resnet18"', "needs a model and hardware"),
         (EXPECTED + 'metrics = ["speed"]', "is no figure of an analysis"),

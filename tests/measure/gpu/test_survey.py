@@ -97,7 +97,7 @@ def free(monkeypatch):
     amount = {"bytes": 79 * GIB}
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (amount["bytes"], 80 * GIB))
     monkeypatch.setattr(surveying, "timed_by_events", lambda index: gpu.timed_by_clock())
-    monkeypatch.setattr(surveying, "reader", lambda index, uuid: None)
+    monkeypatch.setattr(surveying, "board_reader", lambda uuid, index: None)
     return amount
 
 

@@ -6,8 +6,8 @@ torch = pytest.importorskip("torch")
 
 from gambrel.errors import DeviceError  # noqa: E402
 from gambrel.measure import gpu  # noqa: E402
+from gambrel.measure.gpu.board import BoardState  # noqa: E402
 from gambrel.measure.gpu.tasks import GpuTask, TaskVariant, run  # noqa: E402
-from gambrel.measure.gpu.telemetry import Reading  # noqa: E402
 from tests.measure.gpu.doubles import EFFORT, bench, flags  # noqa: E402
 
 
@@ -148,7 +148,7 @@ def test_a_sustained_rate_carries_clock_and_power(monkeypatch):
         time.sleep(0.02)
         return m.timed(call, count)
 
-    reading = Reading(clock_hz=1.755e9, power_w=689.6, celsius=61)
+    reading = BoardState(clock_hz=1.755e9, power_w=689.6, celsius=61)
     made = bench(timed=timed, reading=lambda: reading, sustained_s=0.1)
     burst, kept = run(made, task(m.way("w", 10.0, 0.05), sustained=True), EFFORT)
     assert (burst.mix, burst.clock_hz) == ("matmul", None)

@@ -132,13 +132,13 @@ def test_a_profile_beside_an_analysis(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is no JSON"),
-        ("{", "is no JSON"),
+        ("", "no valid JSON"),
+        ("{", "no valid JSON"),
         ("[]", "no analysis|not an analysis|analys"),
         ('{"type": "gambrel/profile", "schema_version": 9}', "is a profile of version 9"),
         ('{"type": "gambrel/profile", "schema_version": 2}', "is a damaged profile"),
         ('{"type": "gambrel/profile", "schema_version": 2, "ops": 3}', "is a damaged profile"),
-        ("[" * 100_000, "is no JSON"),
+        ("[" * 100_000, "no valid JSON"),
     ],
 )
 def test_broken_files_are_refused(tmp_path, text, sentence):

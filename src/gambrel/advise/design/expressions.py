@@ -8,31 +8,22 @@ numbers or arrays of one number per point.
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from gambrel.engine.condition import OPERATIONS
 from gambrel.errors import InputError, UnknownNameError, shown
 from gambrel.ops.base import Size
 
 _LONGEST: Final = 500
 _DEEPEST: Final = 30
 _BINARY: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: np.divide,
+    **OPERATIONS,
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod,
     ast.Pow: np.float_power,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
 }
 #: Name → function and how many arguments it takes.
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], int]]] = {

@@ -7,7 +7,6 @@ each with its source; what is not stated is unknown.
 from __future__ import annotations
 
 import contextlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from gambrel.advise.design.systolic import DATAFLOWS
 from gambrel.analysis.energy_constants import nodes
 from gambrel.dtypes import BITS
 from gambrel.errors import FileFormatError, InputError, UnknownNameError, shown
-from gambrel.fileio import read_text
+from gambrel.fileio import read_toml
 from gambrel.units import parse_quantity
 
 #: Value of a parameter: a number in its base unit, or a name.
@@ -132,11 +131,7 @@ def read_spec(path: str | Path) -> DesignSpec:
         FileFormatError: It is no TOML file, or lacks a part.
         InputError: A formula or a value that cannot be used.
     """
-    text = read_text(Path(path), _LARGEST, "a specification of a device")
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{path}: not TOML: {error}.") from None
+    found = read_toml(Path(path), _LARGEST, "a specification of a device")
     try:
         return spec_of(found, Path(path).stem)
     except UnknownNameError:

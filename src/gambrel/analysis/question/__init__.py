@@ -28,6 +28,7 @@ from gambrel.analysis.question.printing import PrintFields
 from gambrel.analysis.question.requests import RequestFields
 from gambrel.analysis.question.sweeping import SweepFields
 from gambrel.analysis.question.targets import TargetFields
+from gambrel.closest import closest
 from gambrel.errors import InputError, UnknownNameError
 
 __all__ = ["FIELDS", "PRINT", "TARGETS", "VERBS", "Question", "ask", "fields_of", "needed"]
@@ -111,10 +112,7 @@ def ask(verb: str, given: Mapping[str, Any], face: str = "python") -> Question:
     known = {field.name: field for field in fields_of(verb, face)}
     for name in given:
         if name not in known:
-            import difflib
-
-            closest = difflib.get_close_matches(name, known, 3, 0.6)
-            raise UnknownNameError("argument", name, closest or known)
+            raise UnknownNameError("argument", name, closest(name, known, 3, 60) or known)
     read = {
         name: known[name].read(value, verb, known[name].label(face))
         for name, value in given.items()

@@ -6,7 +6,6 @@ without weights; code of a repository is never run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +22,7 @@ from gambrel.capture.torch.diffusion_parts import (
     zeros,
 )
 from gambrel.errors import CaptureError, FileFormatError, MissingExtraError
-from gambrel.fileio import read_text
+from gambrel.fileio import read_json
 from gambrel.llm.pipelines import Part, compose, with_fixed
 from gambrel.workload import Symbol, Workload
 
@@ -71,10 +70,7 @@ def _require_diffusers() -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     """A configuration, with limits."""
-    try:
-        data = json.loads(read_text(path, MAX_CONFIG_BYTES, "a configuration"))
-    except (ValueError, RecursionError):
-        raise FileFormatError(f"{path} is no JSON; it is damaged or truncated.") from None
+    data = read_json(path, MAX_CONFIG_BYTES, "a configuration", "it is damaged or truncated")
     if not isinstance(data, dict):
         raise FileFormatError(f"{path} holds no JSON object; it is no configuration.")
     _check(path, data)

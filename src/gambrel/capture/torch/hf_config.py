@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from gambrel.capture.torch.shim import ensure_torchvision
+from gambrel.closest import closest
 from gambrel.errors import CaptureError, MissingExtraError, UnknownNameError
 
 
@@ -104,8 +105,6 @@ def _parse(given: Mapping[str, Any]) -> Any:
 
 
 def _unknown_type(model_type: str, *, remote: bool) -> Exception:
-    from difflib import get_close_matches
-
     from transformers import CONFIG_MAPPING, __version__
 
     if remote:
@@ -114,9 +113,9 @@ def _unknown_type(model_type: str, *, remote: bool) -> Exception:
             f"run, and transformers {__version__} does not know it. Build the model yourself and "
             "give it as file.py:function."
         )
-    closest = get_close_matches(model_type, list(CONFIG_MAPPING.keys()), n=3)
+    near = closest(model_type, list(CONFIG_MAPPING.keys()), 3, 60)
     return UnknownNameError(
-        "model type", model_type, closest, f"transformers {__version__} does not have it."
+        "model type", model_type, near, f"transformers {__version__} does not have it."
     )
 
 

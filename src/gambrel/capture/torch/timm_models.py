@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from gambrel.capture.torch import capture, ensure_torchvision, lean_init
 from gambrel.capture.torch.hf_inputs import check_sizes
 from gambrel.capture.torch.hf_sizes import capture_open
 from gambrel.capture.torch.torchvision_models import side_of
+from gambrel.closest import closest
 from gambrel.errors import CaptureError, InputError, UnknownNameError, require
 from gambrel.workload import Symbol, Workload
 
@@ -55,8 +55,8 @@ def workload_from_timm(
     model = name.removeprefix(PREFIX)
     if not timm.is_model(model.partition(".")[0]):
         known = timm.list_models()
-        closest = difflib.get_close_matches(model.partition(".")[0], known, 3, 0.4)
-        raise UnknownNameError("model of timm", model, closest, f"It has {len(known)}.")
+        near = closest(model.partition(".")[0], known, 3, 40)
+        raise UnknownNameError("model of timm", model, near, f"It has {len(known)}.")
     given = {k: v for k, v in (sizes or {}).items() if v is not None}
     channels, own = _input_of(model)
     side = own if like is None else side_of(like)

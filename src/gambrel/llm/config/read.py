@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gambrel.closest import closest
 from gambrel.errors import CaptureError
 from gambrel.llm.config import (  # noqa: F401  # register
     dense,
@@ -104,8 +105,6 @@ def without_type(given: object) -> str:
 
 def unknown_type(model_type: str) -> str:
     """What to say of a ``model_type`` that has no closed form."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(model_type, READERS, n=3)
-    closest = f"; closest: {', '.join(near)}" if near else ""
-    return f"model type {model_type!r} has no closed form here{closest}."
+    near = closest(model_type, READERS, 3, 60)
+    listed = f"; closest: {', '.join(near)}" if near else ""
+    return f"model type {model_type!r} has no closed form here{listed}."

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from gambrel import roofline
-from gambrel.measure.fleet.board import BoardState
 from gambrel.measure.fleet.links import next_gpu
 from gambrel.measure.fleet.records import Checkup, FleetFigure
 from gambrel.measure.fleet.shares import ThreadTimes
+from gambrel.measure.gpu.board import BoardState
 from gambrel.measure.machine import load, this_machine
 from gambrel.measure.stats import SampledRate, over_rounds
 
@@ -170,7 +170,7 @@ def _gpu(
     """The ceilings of `gambrel peaks`, with what the driver says of the board meanwhile."""
     import torch
 
-    from gambrel.measure.fleet.board import board_reader, over
+    from gambrel.measure.gpu.board import board_reader, over
     from gambrel.measure.gpu.telemetry import watched
     from gambrel.measure.peaks import measure_peaks
     from gambrel.measure.peaks import quick as roughly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gambrel.measure.fleet.board import BoardState
+from gambrel.measure.gpu.board import BoardState
 from gambrel.views import Viewed
 
 

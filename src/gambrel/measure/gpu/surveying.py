@@ -9,10 +9,10 @@ from typing import Final
 
 from gambrel.errors import first_line
 from gambrel.measure.gpu import precision, products, streams
+from gambrel.measure.gpu.board import board_reader
 from gambrel.measure.gpu.engines import engines_of, fp8_of
 from gambrel.measure.gpu.place import About, about, identity, outside_settings
 from gambrel.measure.gpu.tasks import FAILURES, run, still_there
-from gambrel.measure.gpu.telemetry import reader
 from gambrel.measure.gpu.timing import (
     SETTLE_S,
     SUSTAINED_S,
@@ -107,7 +107,7 @@ def bench_of(index: int, seen: About, *, rough: bool) -> Bench:
         finalists=1 if rough else 2,
         repeated=repeated_by_graph,
         release=torch.cuda.empty_cache,
-        reading=reader(index, seen.uuid),
+        reading=board_reader(seen.uuid, index),
     )
 
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from gambrel.errors import DeviceError, first_line
 from gambrel.measure.gpu import precision
-from gambrel.measure.gpu.telemetry import Reading, middle, watched
+from gambrel.measure.gpu.board import BoardState, over
+from gambrel.measure.gpu.telemetry import watched
 from gambrel.measure.gpu.timing import Bench, Call, for_seconds, settle
 from gambrel.measure.records import Measurement
 from gambrel.measure.stats import SampledRate, best_of, figure
@@ -176,10 +177,10 @@ def _record(
     *,
     rounds: int = 1,
     suffix: str = "",
-    seen: Sequence[Reading] = (),
+    seen: Sequence[BoardState] = (),
 ) -> Measurement:
-    state = middle(seen)
-    notes = (way.note, task.note, f"median of {len(seen)} readings: {state}" if state else "")
+    state = over(seen)
+    notes = (way.note, task.note, f"over {len(seen)} readings: {state}" if state else "")
     return found.measurement(
         task.resource,
         task.mix + suffix,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
-from gambrel.measure.gpu.telemetry import Reading
+from gambrel.measure.gpu.board import BoardState
 
 Call = Callable[[], Any]
 Timed = Callable[[Call, int], list[float]]
@@ -66,7 +66,7 @@ class Bench:
     finalists: int = 2
     repeated: Callable[[Call, int], Call] | None = None
     release: Callable[[], None] = lambda: None
-    reading: Callable[[], Reading | None] | None = None
+    reading: Callable[[], BoardState | None] | None = None
 
 
 def settle(bench: Bench, call: Call) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from gambrel.analysis.result import ModelInfo
 from gambrel.device.model import Device
 from gambrel.errors import FileFormatError
+from gambrel.fileio import file_size, read_json
 from gambrel.measure.profile import memory_level
 from gambrel.measure.profile.modules import ModulePoint
 from gambrel.measure.profile.points import RooflinePoint, Totals
@@ -17,6 +18,8 @@ from gambrel.measure.profile.points import RooflinePoint, Totals
 SCHEMA_VERSION: Final = 2
 #: Says what the JSON is.
 TYPE: Final = "gambrel/profile"
+#: Bytes of a file that are enough to find its type, and of a saved profile at most.
+_HEAD, _MOST = 1 << 16, 256 << 20
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,9 +96,20 @@ def to_json(profile: Profile) -> str:
     return json_text(Profiled(profile=profile))
 
 
-def is_profile(data: Any) -> bool:
-    """Whether decoded JSON is a profile."""
-    return isinstance(data, dict) and data.get("type") == TYPE
+def is_of(path: Path, kind: str = TYPE) -> bool:
+    """Whether a file says in its beginning that it holds such a result."""
+    file_size(path)
+    with path.open("rb") as file:
+        return f'"{kind}"'.encode() in file.read(_HEAD)
+
+
+def saved_profile(path: Path) -> Profile | None:
+    """The profile in a file; None where it holds something else.
+
+    Raises:
+        FileFormatError: A profile that is damaged or of a later version, or no readable file.
+    """
+    return from_data(read_json(path, _MOST, "a saved profile"), path) if is_of(path) else None
 
 
 def from_data(data: dict[str, Any], path: Path) -> Profile:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gambrel.analysis.result import Analysis, ModelInfo
 from gambrel.device.model import Device
-from gambrel.errors import FileFormatError
-from gambrel.fileio import read_bytes
-from gambrel.measure.profile.record import Profile, from_data, is_profile
+from gambrel.measure.profile.record import Profile, saved_profile
 
 
 class RunPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,16 +95,10 @@ def load_run(path: Path) -> Run:
         FileFormatError: It is neither, or damaged.
     """
     from gambrel.report import load_analysis
-    from gambrel.report.analysis_json import MAX_BYTES
 
-    try:
-        data: Any = msgspec.json.decode(read_bytes(path, MAX_BYTES, "a saved run"))
-    except (msgspec.DecodeError, RecursionError):
-        raise FileFormatError(
-            f"{path} is no JSON; give what 'gambrel profile --save' or 'analyze --output' wrote."
-        ) from None
-    if is_profile(data):
-        return of_profile(from_data(data, path), path.stem)
+    profile = saved_profile(path)
+    if profile is not None:
+        return of_profile(profile, path.stem)
     return of_analysis(load_analysis(path), path.stem)
 
 

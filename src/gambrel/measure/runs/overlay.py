@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gambrel.analysis.overlay import Overlay, times_by_name
 from gambrel.analysis.result import Analysis
 from gambrel.errors import FileFormatError
-from gambrel.fileio import read_bytes
 from gambrel.measure.profile.points import main_flops
-from gambrel.measure.profile.record import TYPE, Profile, from_data, is_profile
+from gambrel.measure.profile.record import Profile, is_of, saved_profile
 
-#: Bytes of a saved profile at most.
-_MOST: Final = 256 * 1024**2
 #: Share of the ops below which a reader is told why the others have no measured time.
 _FEW: Final = 0.5
 #: Share of the roofline time whose ops must have kernels for these to be a whole run.
@@ -28,12 +25,12 @@ def is_measured(path: Path) -> bool:
     from gambrel.traces.formats import FORMATS
     from gambrel.traces.source import decode, read_head
 
-    head = read_head(path)
-    if f'"{TYPE}"'.encode() in head:
+    if is_of(path):
         return True
     try:
         identify(path)
     except FileFormatError:
+        head = read_head(path)
         text = decode(head)
         return any(known.sniff(head, text) for known in FORMATS)
     return False
@@ -45,28 +42,15 @@ def overlaid(analysis: Analysis, path: Path) -> Overlay:
     Raises:
         FileFormatError: The file holds no measured times.
     """
-    profile = _profile(path)
-    return (
-        _recorded(analysis, path) if profile is None else of_profile(analysis, profile, path.name)
-    )
-
-
-def _profile(path: Path) -> Profile | None:
-    """The saved profile in a file; None where it is of another format."""
-    from gambrel.traces.source import read_head
-
-    if not read_head(path).lstrip().startswith(b"{"):
-        return None
-    try:
-        data: Any = msgspec.json.decode(read_bytes(path, _MOST, "a saved profile"))
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if isinstance(data, dict) and data.get("type") == "gambrel/analysis":
+    profile = saved_profile(path)
+    if profile is None and is_of(path, "gambrel/analysis"):
         raise FileFormatError(
             f"{path.name} holds the expected times of an analysis; give measured ones: "
             "'gambrel profile --save', or the trace of a profiler."
         )
-    return from_data(data, path) if is_profile(data) else None
+    return (
+        _recorded(analysis, path) if profile is None else of_profile(analysis, profile, path.name)
+    )
 
 
 def of_profile(analysis: Analysis, profile: Profile, label: str) -> Overlay:

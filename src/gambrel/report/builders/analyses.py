@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from gambrel.analysis.result import Analysis
@@ -29,7 +30,7 @@ from gambrel.report.builders import advice, figures_of
 from gambrel.report.builders.analysis import seconds_of
 from gambrel.report.json_head import envelope
 from gambrel.report.options import Options
-from gambrel.report.picture import Bar, Bars, Picture, limit_keys
+from gambrel.report.picture import Bar, Picture, drawn_bars, limit_keys
 from gambrel.report.terms import bound_text, items, limiter_of, range_text, sizes, title
 from gambrel.units import format_count
 
@@ -89,18 +90,13 @@ def _key_figures(all_: tuple[Analysis, ...]) -> Iterator[KeyFigure]:
 
 def pictures(found: Analyses, _options: Options) -> tuple[Picture, ...]:
     """A bar for each: how long it takes, with its range; none where nothing is known of any."""
-    bars = tuple(_bar(a, found.analyses) for a in found.analyses)
-    if not any(bar.known for bar in bars):
-        return ()
-    return (
-        Bars(
-            title="Time for one run",
-            about="Less is better.",
-            unit="s",
-            series=("expected", "roofline"),
-            rows=bars,
-            legend=limit_keys(bars, expected=True),
-        ),
+    return drawn_bars(
+        "Time for one run",
+        "Less is better.",
+        (_bar(a, found.analyses) for a in found.analyses),
+        unit="s",
+        series=("expected", "roofline"),
+        legend=partial(limit_keys, expected=True),
     )
 
 

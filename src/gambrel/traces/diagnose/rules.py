@@ -9,7 +9,7 @@ from typing import Final
 
 from gambrel.analysis.samples.diagnosis import DiagnosisItem
 from gambrel.traces.diagnose.item import enough, item
-from gambrel.traces.diagnose.timeline import TraceSpan, TraceTimeline, chosen
+from gambrel.traces.diagnose.timeline import TraceSpan, TraceTimeline
 from gambrel.traces.diagnose.waits import communication, data_loading, gaps, syncs
 from gambrel.units import format_percent, format_si
 
@@ -115,7 +115,7 @@ def layout(line: TraceTimeline) -> list[DiagnosisItem]:
         and not set(op.parents) & _PRODUCTS_NAMES
         and len(set(op.types[:2])) < 2
     ]
-    found += chosen(line.kernels, lambda k: any(n in k.name for n in _LAYOUT_KERNELS))
+    found += [k for k in line.kernels if any(n in k.name for n in _LAYOUT_KERNELS)]
     change = "keep one layout (channels_last, or a transposed operand) and drop contiguous()"
     return _copies(found, line, "layout transposes", change)
 

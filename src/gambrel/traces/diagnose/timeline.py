@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from gambrel.errors import FileFormatError
 from gambrel.traces.kineto.events import Args, kind_of, parse_list, to_int
+from gambrel.traces.kineto.spans import length as union_s
 from gambrel.traces.kineto.stream import EventStream
 from gambrel.traces.kineto.tree import NONE, Nest
 
@@ -297,18 +298,6 @@ def covered_s(spans: Iterable[TraceSpan]) -> list[tuple[float, float]]:
 
 def outside_s(inner: Iterable[TraceSpan], outer: Iterable[TraceSpan]) -> float:
     """Seconds of some spans that others do not cover."""
-    mine, theirs = covered_s(inner), covered_s(outer)
-    total, at = sum(end - start for start, end in mine), 0
-    for start, end in mine:
-        while at < len(theirs) and theirs[at][1] <= start:
-            at += 1
-        j = at
-        while j < len(theirs) and theirs[j][0] < end:
-            total -= min(end, theirs[j][1]) - max(start, theirs[j][0])
-            j += 1
-    return max(total, 0.0)
-
-
-def chosen(spans: Iterable[TraceSpan], test: Callable[[TraceSpan], bool]) -> list[TraceSpan]:
-    """Spans that pass a test."""
-    return [span for span in spans if test(span)]
+    theirs = [(span.start_s, span.end_s) for span in outer]
+    both = [*theirs, *((span.start_s, span.end_s) for span in inner)]
+    return max(union_s(both) - union_s(theirs), 0.0)

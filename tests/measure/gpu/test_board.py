@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from gambrel.measure.fleet.board import BoardState, board_reader, over, parsed
+from gambrel.measure.gpu.board import BoardState, board_reader, over, parsed
 
 #: An H100 SXM under load at its power cap, and a consumer card without ECC.
 LOADED = "1755, 1980, 698.73, 700.00, 61, 0, 0, 16, 16, 0x0000000000000004\n"
@@ -119,3 +119,22 @@ def test_the_real_library_has_what_is_asked():
     assert nvml.nvmlClocksEventReasonSwPowerCap == 4
     assert nvml.nvmlClocksThrottleReasonHwSlowdown == 8
     assert nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown == 128
+
+
+def test_torch_says_milliwatts(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "clock_rate", lambda device=None: 1755)
+    monkeypatch.setattr(torch.cuda, "power_draw", lambda device=None: 689120)
+    monkeypatch.setattr(torch.cuda, "temperature", lambda device=None: 61)
+    assert str(board_reader("", 0)()) == "1.755 GHz, 689 W, 61 °C"
+
+    def missing(device=None):
+        raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed")
+
+    for name in ("clock_rate", "power_draw", "temperature"):
+        monkeypatch.setattr(torch.cuda, name, missing)
+    assert board_reader("", 0) is None
+
+
+def test_a_part_of_a_gpu_has_no_power_of_its_own():
+    assert parsed(LOADED.replace("698.73", "[N/A]")).power_w is None

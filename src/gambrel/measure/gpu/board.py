@@ -1,18 +1,21 @@
 """The state of a GPU's board as its driver tells it: clocks, power, throttle reasons, ECC, lanes.
 
-NVIDIA's library is asked through nvidia-ml-py where that is installed, else the command nvidia-smi.
+NVIDIA's library is asked through nvidia-ml-py where that is installed, else the command nvidia-smi,
+else torch.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from statistics import median
 from typing import Any, Final
 
 import msgspec
 
-from gambrel.measure.gpu.telemetry import number_of, smi
 from gambrel.units import format_si
 
 #: Bit → reason for which the driver lowers clocks: nvmlClocksEventReasons of NVML 13
@@ -35,6 +38,8 @@ _QUERY: Final = (
     *("ecc.errors.corrected.volatile.total", "ecc.errors.uncorrected.volatile.total"),
     *("pcie.link.width.current", "pcie.link.width.max", "clocks_throttle_reasons.active"),
 )
+#: How it is to answer, and the seconds that it may take.
+_PLAIN, _PATIENCE_S = "--format=csv,noheader,nounits", 5.0
 
 
 class BoardState(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,24 +108,24 @@ class BoardState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(wrong)
 
 
-def board_reader(uuid: str) -> Callable[[], BoardState | None] | None:
+def board_reader(uuid: str, index: int | None = None) -> Callable[[], BoardState | None] | None:
     """What reads a board.
 
     Args:
-        uuid: Of the GPU, with or without the ``GPU-`` before it.
+        uuid: Of the GPU, with or without the ``GPU-`` before it; nvidia-smi counts devices
+            otherwise than torch does.
+        index: As torch counts devices; None does not ask torch, which reads boards of AMD too.
 
     Returns:
         None where nothing answers.
     """
     name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
-
-    def by_library() -> BoardState | None:
-        return _by_library(name)
-
-    def by_command() -> BoardState | None:
-        return _by_command(name)
-
-    return next((read for read in (by_library, by_command) if uuid and read()), None)
+    ways: list[Callable[[], BoardState | None]] = []
+    if uuid:
+        ways += [partial(_by_library, name), partial(_by_command, name)]
+    if index is not None:
+        ways.append(partial(_by_torch, index))
+    return next((read for read in ways if read()), None)
 
 
 def over(states: Sequence[BoardState]) -> BoardState | None:
@@ -150,7 +155,7 @@ def parsed(said: str) -> BoardState | None:
     mask = None
     with suppress(ValueError):
         mask = int(reasons, 16)
-    return _state([number_of(cell) for cell in numbers], 1e6, 1.0, mask)
+    return _state([_number(cell) for cell in numbers], 1e6, 1.0, mask)
 
 
 def _state(
@@ -175,8 +180,30 @@ def _state(
 
 
 def _by_command(name: str) -> BoardState | None:
-    said = smi(name, ",".join(_QUERY))
+    said = _smi(name)
     return None if said is None else parsed(said)
+
+
+def _smi(device: str) -> str | None:
+    """What nvidia-smi answers about a device; None where it does not."""
+    found = shutil.which("nvidia-smi")
+    if found is None:
+        return None
+    command = [found, f"--id={device}", f"--query-gpu={','.join(_QUERY)}", _PLAIN]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _number(text: str) -> float | None:
+    """A cell of nvidia-smi's answer; None for ``[N/A]``."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _by_library(name: str) -> BoardState | None:
@@ -220,3 +247,25 @@ def _asked(nvml: Any, board: Any) -> BoardState | None:
         mask = tell("nvmlDeviceGetCurrentClocksThrottleReasons")
     # Megahertz and milliwatts.
     return _state(values, 1e6, 1e-3, mask)
+
+
+def _by_torch(index: int) -> BoardState | None:
+    import torch
+
+    clock, power = _torch_says("clock_rate", index), _torch_says("power_draw", index)
+    state = BoardState(
+        clock_hz=clock * 1e6 if clock else None,
+        # Milliwatts from NVIDIA's library, watts from AMD's.
+        power_w=power * (1.0 if torch.version.hip else 1e-3) if power else None,
+        celsius=_torch_says("temperature", index),
+    )
+    return state or None
+
+
+def _torch_says(question: str, index: int) -> float | None:
+    import torch
+
+    try:
+        return float(getattr(torch.cuda, question)(index))
+    except Exception:  # the libraries behind have errors of their own, and an answer is optional
+        return None
