@@ -12,7 +12,7 @@ WIDTH: Final = 120
 _OFTEN_EMPTY: Final = frozenset(
     {
         *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
-        *("handed_per_s", "attention_high", "call_s", "held_out", "unpack", "error"),
+        *("handed_per_s", "attention_high", "call_s", "cores", "held_out", "unpack", "error"),
         *("attention_flop_per_s", "cache_byte_per_s", "prompt_start_s"),
     }
 )

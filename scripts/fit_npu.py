@@ -58,6 +58,8 @@ STARTS = {
     "litert-edgetpu": ({"int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     "cann": ({"fp16": 5e-4}, 1e13, 1e10, 6e10, 6e10),
     "vitisai": ({"int8": 5e-4}, 2e12, 16e9, 5e9, 30e9),
+    # By the shares of Hexagon NPUs (`tiled_classes`).
+    "qaic": ({"fp16": 4e-4, "int8": 4e-4}, 2.5e13, 139e9, 137e9, 110e9),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
 }
@@ -77,11 +79,17 @@ _STARTS = tuple(f"start:{name}" for name in RATIOS)
 SLOW = 10
 #: Weight of a factor of e from the start.
 PULL, HELD = 0.05, 0.3
+#: The same where few models are all there is, and the start is that of similar chips.
+TOLD = 0.2
 #: Fewer rows under a runtime than this, of which most are detectors, are also those by which its
 #: tiling was chosen: its ranges are wider than the errors of models that were left out.
 PROVEN, WIDER = 100, 1.05
+#: Cores that a single input is spread over, and all, where cores take inputs by themselves.
+CORES = {"qaic": (4, 16)}
+#: What few models tell apart of a chip whose fit starts from shares of its maker's others.
+SHARED = {"qaic": (("start",), ("vector",), ("activation", "ahead"), ("fp16", "int8"))}
 #: Runtimes whose tiling was chosen by the rows of one publisher, all there are.
-YOUNG = ("cann", "vitisai")
+YOUNG = ("cann", "qaic", "vitisai")
 #: The USB Accelerator as installed (libedgetpu1-std) runs at half the clock that was measured.
 HALF_CLOCK = {"coral-edge-tpu": 2.0}
 #: Under this runtime calls from Python were timed.
@@ -162,7 +170,7 @@ class Task:
     @property
     def few(self) -> bool:
         """Whether it has too few models for a fit of its own."""
-        return len(self.runs.models) < FEW
+        return len(self.runs.models) < FEW and self.runtime not in SHARED
 
     @property
     def runtime(self) -> str:
@@ -178,7 +186,7 @@ class Task:
     def _fit(self, without: str) -> TiledConstants:
         runs = self.runs.without(without)
         start = self._start(without)
-        scales = scales_for(start)
+        scales = SHARED.get(self.runtime) or scales_for(start)
         if self.few:
             given = tuple(w for one in scales for w in one if w in STARTING)
             scales = (given, tuple(w for one in scales for w in one if w not in STARTING))
@@ -212,6 +220,8 @@ class Task:
         """How much the start counts: of what does not depend on the runtime it tells more."""
         if self.few:
             return [pull_of(len(self.runs.models))] * len(scales)
+        if self.runtime in SHARED:
+            return [TOLD] * len(scales)
         held = () if self._base is None else (*RATIOS, "activation", "ahead", *_STARTS)
         return [HELD if scale[0] in held else PULL for scale in scales]
 
@@ -346,6 +356,7 @@ def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
         high=1.0,
         softmax_per_s=vector * SOFTMAX[name] if name in SOFTMAX else None,
         handed_per_s=HANDED.get(name),
+        cores=CORES.get(name),
     )
 
 
@@ -424,7 +435,7 @@ def _rounded(c: TiledConstants) -> TiledConstants:
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
     """What a datasheet tells, from chips that have rows and published roofs."""
     found = []
-    for name in dict.fromkeys(c.runtime for c in fitted):
+    for name in dict.fromkeys(c.runtime for c in fitted if c.cores is None):
         known = [
             (c, roof.flop_per_s / 2, memory.byte_per_s)
             for c in fitted

@@ -228,6 +228,8 @@ QUALCOMM_NETWORKS = QUALCOMM_TIMES.with_name("networks_unseen.csv")
 QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 #: Times of batches on Huawei's inference chips; see the README beside them.
 ASCEND_TIMES = Path(__file__).parents[1] / "benchmarks/data/ascend/networks.csv"
+#: Submissions to MLPerf on Qualcomm's cards; see the README beside them.
+QAIC_TIMES = Path(__file__).parents[1] / "benchmarks/data/qaic/mlperf.csv"
 #: Times on AMD's NPUs; see the README beside them.
 RYZEN_TIMES = Path(__file__).parents[1] / "benchmarks/data/ryzen/networks.csv"
 #: Times on a Pixel 8; see the README beside them.
@@ -275,7 +277,8 @@ def rows(folder: Path) -> tuple[Row, ...]:
     notebooks = (*timed("openvino-npu", INTEL_TIMES), *timed("vitisai", RYZEN_TIMES))
     detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
     tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
-    return (*tables, *_coral(), *phones, *notebooks, *timed("cann", ASCEND_TIMES))
+    servers = (*timed("cann", ASCEND_TIMES), *timed("qaic", QAIC_TIMES))
+    return (*tables, *_coral(), *phones, *notebooks, *servers)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:

@@ -21,5 +21,5 @@ def test_sizes_have_the_names_of_the_table_of_ops_too(short, long):
 
 
 def test_other_names_are_refused():
-    with pytest.raises(UnknownNameError, match="unknown size of .* 'side'"):
+    with pytest.raises(UnknownNameError, match=r"unknown size of .* 'side'"):
         named_op("matmul:m=2,n=3,k=5,side=4")

@@ -18,13 +18,13 @@ from gambrel.analysis.estimate.adjust import AdjustedKernels, applied, guessed
 from gambrel.analysis.estimate.constants import packaged
 from gambrel.analysis.estimate.cycles import cycles_estimator
 from gambrel.analysis.estimate.engine import EngineEstimator, engine_estimator
-from gambrel.analysis.estimate.engine_work import inputs_at_once
 from gambrel.analysis.estimate.estimator import Estimator, Predictor
 from gambrel.analysis.estimate.kinship import FRAMEWORKS
 from gambrel.analysis.estimate.language import for_language, language_estimator
 from gambrel.analysis.estimate.shares import OpsEstimator, shares_estimator, shares_of
 from gambrel.analysis.estimate.stream import StreamEstimator, stream_estimator
 from gambrel.analysis.estimate.tiled import TiledEstimator, tiled_estimator
+from gambrel.analysis.estimate.tiled_work import inputs_at_once
 from gambrel.analysis.estimate.totals import total
 from gambrel.analysis.evaluation import Evaluation, Resource
 from gambrel.analysis.item_times import ItemTimes, item_times

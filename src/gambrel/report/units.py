@@ -63,11 +63,11 @@ _COUNTS: Final = frozenset((
     "ops", "ordered", "out_channels",
     "overlap", "page", "parameters", "pcie_lanes", "pcie_lanes_limit", "peak_index", "per_tenth",
     "per_unit", "percentile", "pipeline", "plain_spread", "points", "preemptions", "profiled_steps",
-    "pruned", "rank", "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds", "slots",
+    "pruned", "rank", "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds",
     "routing_skew", "rows", "running", "samples", "schema_version", "score", "sequences", "shape",
     "share", "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "stacks", "stage",
     "steps", "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "tried_with",
-    "unmodelled", "virtual", "waiting", "window", "windowed", "zero",
+    "slots", "unmodelled", "virtual", "waiting", "window", "windowed", "zero",
 ))  # fmt: skip
 
 #: Names that no rule covers.

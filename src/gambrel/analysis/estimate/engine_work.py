@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from gambrel.analysis.estimate.tiled_work import groups_of, is_depthwise
+from gambrel.analysis.estimate.tiled_work import groups_of, inputs_at_once, is_depthwise
 from gambrel.dtypes import width_bytes
 from gambrel.ops import OpView
 from gambrel.ops.attention import visible_pairs
@@ -215,12 +215,6 @@ def _grouped(table: CostTable) -> list[tuple[int, ...]]:
 def _normed(view: OpView) -> tuple[TensorView, ...]:
     """The result of a norm; none of other ops."""
     return view.outputs[:1] if view.kind == "normalization" else ()
-
-
-def inputs_at_once(table: CostTable) -> Size:
-    """Inputs at once: the largest batch of a convolution or an attention."""
-    views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
-    return reduce(maximum, (v.size("batch", 1) for v in views), 1)
 
 
 def _kernel(

@@ -31,7 +31,7 @@ from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.levels import device_class
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
-from gambrel.ops.base import Size, is_zero, real, root, total
+from gambrel.ops.base import Size, is_zero, minimum, real, root, total
 from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
@@ -89,6 +89,14 @@ def start_of(constants: TiledConstants, work: TiledTable) -> Size:
     return start + roofline.seconds(work.handed, rate) if rate else start
 
 
+def idle(constants: TiledConstants, work: TiledTable) -> Size:
+    """How much longer groups take than where all cores have work."""
+    if constants.cores is None:
+        return 1.0
+    alone, every = constants.cores
+    return every / minimum(every, maximum(alone, work.inputs))
+
+
 class TiledEstimator:
     """Predicts whole runs.
 
@@ -113,7 +121,8 @@ class TiledEstimator:
         if work.attentions >= BLOCKS and c.attention_high is not None:
             c = c.of_attention()
             reason += "; networks with attention differ more, by how they are exported"
-        groups = [self._group([work.works[i] for i in group]) for group in work.groups]
+        longer = float(idle(c, work))
+        groups = [self._group([work.works[i] for i in g], longer) for g in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
         start = float(start_of(c, work))
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
@@ -136,7 +145,7 @@ class TiledEstimator:
             works = [work.works[i] for i in group]
             busy = total(map(self._computing, works))
             moving = total(roofline.seconds(w.moved_bytes, c.activation_byte_per_s) for w in works)
-            run = run + maximum(busy, moving) * count
+            run = run + maximum(busy, moving) * count * idle(c, work)
         start = start_of(c, work)
         return start + loaded(run, work.ahead_bytes, work.late_bytes, c), start
 
@@ -169,10 +178,10 @@ class TiledEstimator:
                 seconds[i] += part
         return tuple(part_of(s, self._constants) for s in seconds)
 
-    def _group(self, works: list[TiledWork]) -> _Group:
+    def _group(self, works: list[TiledWork], longer: float) -> _Group:
         rate = self._constants.activation_byte_per_s
-        busy = [self._computing(w) for w in works]
-        moving = [float(roofline.seconds(w.moved_bytes, rate)) for w in works]
+        busy = [self._computing(w) * longer for w in works]
+        moving = [float(roofline.seconds(w.moved_bytes, rate)) * longer for w in works]
         computes = sum(busy) >= sum(moving)
         parts = busy if computes else moving
         limiter = Limiter.COMPUTE if computes else Limiter.MEMORY

@@ -22,6 +22,8 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         ahead_byte_per_s: Weights and model inputs.
         handed_per_s: Elements of inputs that the host hands over per second; None: it was not told
             apart from the fixed time.
+        cores: That a single input is spread over, and that there are, of chips whose cores take
+            inputs by themselves where there are enough; None: all work on any input.
         call_s: What a call from Python took at most beside, s: the slow end of the range has it.
         rows: Measured runs behind them.
         models: Different models among these.
@@ -50,6 +52,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     softmax_per_s: float | None = None
     handed_per_s: float | None = None
     attention_high: float | None = None
+    cores: tuple[int, int] | None = None
     call_s: float = 0.0
     held_out: HeldOut | None = None
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gambrel.analysis.estimate.tiled import loaded, start_of
+from gambrel.analysis.estimate.tiled import idle, loaded, start_of
 from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.analysis.estimate.tiled_work import TiledTable
 from gambrel.roofline import maximum, seconds
@@ -127,6 +127,7 @@ class MeasuredRuns:
             busy = busy + seconds(macs, c.macs_per_s[name])
         moving = seconds(self._moved, c.activation_byte_per_s)
         groups: Floats = np.add.reduceat(maximum(busy, moving) * self._counts, self._first)
+        groups = groups * np.array([idle(c, run) for run in self._runs], dtype=float)
         starts = np.array([start_of(c, run) for run in self._runs], dtype=float)
         whole: Floats = starts + loaded(groups, self._ahead, self._late, c)
         return whole

@@ -7,6 +7,7 @@ element by element, or a norm, a softmax, a change of layout by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -91,6 +92,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
             as far as it shows.
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
         attentions: Blocks of attention, fused or as two products of activations.
+        inputs: Inputs at once.
     """
 
     works: tuple[TiledWork, ...]
@@ -102,6 +104,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     handed: Size = 0.0
     linked: bool = False
     attentions: float = 0.0
+    inputs: Size = 1
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -140,7 +143,14 @@ def tiled_table(table: CostTable) -> TiledTable:
         handed=real(_handed(table, formats)),
         linked=any(item.passed_bytes is not None for item in table.items),
         attentions=sum(_attentions(item.view) * item.count for item in table.items),
+        inputs=inputs_at_once(table),
     )
+
+
+def inputs_at_once(table: CostTable) -> Size:
+    """Inputs at once: the largest batch of a convolution or an attention."""
+    views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
+    return reduce(maximum, (v.size("batch", 1) for v in views), 1)
 
 
 def _attentions(view: OpView) -> float:
