@@ -160,6 +160,7 @@ def test_what_people_use(device, precision, language, expected):
     ("name", "device", "precision", "says"),
     [
         ("edgetpu", "coral-edge-tpu", "fp16", "Edge TPU compiler does not run fp16; it takes int8"),
+        ("coreml-ane", "m1", None, "does not run on m1; it does on m1-ane; choose from coreml"),
         ("tensorrt", "mi300x", None, "NVIDIA TensorRT does not run on mi300x; choose from"),
         ("edgetpu", "h100-sxm5-80gb", None, "Edge TPU compiler does not run on h100-sxm5-80gb"),
         ("vllm", "a100-sxm4-80gb", None, "vLLM runs language models only; choose from"),

@@ -210,6 +210,14 @@ def _usable(
     ]
 
 
+def _beside(found: Runtime, device: Device) -> str:
+    """A part of the same chip that a runtime runs on, as the Neural Engine beside a Mac's GPU."""
+    from gambrel.device.catalog import index, load
+
+    parts = (id_ for id_ in sorted(index().vendors) if id_.startswith(f"{device.id}-"))
+    return next((id_ for id_ in parts if matches(found.runs_on, load(id_))), "")
+
+
 def check_runs(
     found: Runtime,
     device: Device,
@@ -228,7 +236,9 @@ def check_runs(
     described = device.category not in _UNDESCRIBED
     if described and not matches(found.runs_on, device):
         others = _others(device, language=language)
-        raise InputError(f"{found.name} does not run on {device.id}; choose from {others}.")
+        beside = _beside(found, device)
+        where = f"; it does on {beside}" if beside else ""
+        raise InputError(f"{found.name} does not run on {device.id}{where}; choose from {others}.")
     if found.language not in (None, language):
         what = "language models only" if found.language else "no phases of language models"
         others = _others(device, language=language)
