@@ -234,7 +234,10 @@ def sections(*found: Section) -> tuple[Section, ...]:
 def _says(block: Block) -> bool:
     if isinstance(block, (FactList, Notes)):
         return bool(block.items)
-    return not isinstance(block, DataTable) or bool(block.rows or block.note)
+    # Headings without rows say nothing; a note alone does.
+    return not isinstance(block, DataTable) or bool(
+        block.rows or (block.note and not block.columns)
+    )
 
 
 def words(title: str, cells: Iterable[object], key: str = "", **more: Any) -> Column:

@@ -164,9 +164,7 @@ def _changes(heading: str, found: Sequence[Recommendation]) -> DataTable:
     )
 
 
-def _far(found: Sequence[Below]) -> DataTable | None:
-    if not found:
-        return None
+def _far(found: Sequence[Below]) -> DataTable:
     return table_of(
         found,
         col("op", lambda b: f"{b.name} ×{b.count}", minimum=20, shorten=shorten_path),

@@ -214,9 +214,7 @@ def _layers(found: DesignStudy) -> DataTable:
     )
 
 
-def _fusion(found: DesignStudy) -> DataTable | None:
-    if not found.fusion:
-        return None
+def _fusion(found: DesignStudy) -> DataTable:
     return table_of(
         found.fusion,
         col("model", "model"),

@@ -150,12 +150,9 @@ def _memory(device: Device, keys: dict[Source, int]) -> DataTable:
     )
 
 
-def _links(device: Device, keys: dict[Source, int]) -> DataTable | None:
-    links = device.links
-    if not links:
-        return None
+def _links(device: Device, keys: dict[Source, int]) -> DataTable:
     return table_of(
-        links,
+        device.links,
         col("link", "name"),
         col("byte/s", "byte_per_s", amount),
         col("direction", "direction"),
@@ -165,9 +162,7 @@ def _links(device: Device, keys: dict[Source, int]) -> DataTable | None:
     )
 
 
-def _modes(device: Device, keys: dict[Source, int]) -> DataTable | None:
-    if not device.modes:
-        return None
+def _modes(device: Device, keys: dict[Source, int]) -> DataTable:
     return table_of(
         device.modes,
         col("power mode", lambda m: f"{device.id}{MARK}{m.name}", key="name"),

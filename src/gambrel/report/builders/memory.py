@@ -101,10 +101,8 @@ def _checkpoints(found: Timeline) -> Iterator[tuple[str, str]]:
         )
 
 
-def _largest(found: Timeline) -> DataTable | None:
+def _largest(found: Timeline) -> DataTable:
     alive = found.at_peak
-    if not alive:
-        return None
     return table_of(
         alive[:_LISTED],
         col("size", "nbytes", capacity),

@@ -49,7 +49,7 @@ def document(found: Models, _options: Options) -> Document:
     return Document(
         title=format_count(len(rows), "model"),
         sections=sections(
-            section(table if rows else None),
+            section(table),
             section(Notes(items=language if found.language else ())),
         ),
     )

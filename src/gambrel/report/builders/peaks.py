@@ -199,13 +199,10 @@ def figures_table(survey: Survey) -> DataTable:
     )
 
 
-def loops_table(survey: Survey) -> DataTable | None:
+def loops_table(survey: Survey) -> DataTable:
     """How each loop over memory was written, and out of how many ways."""
-    loops = [m for m in survey.measurements if m.variant]
-    if not loops:
-        return None
     return table_of(
-        sorted(loops, key=_order),
+        sorted((m for m in survey.measurements if m.variant), key=_order),
         col("loop", lambda m: f"{m.resource} {m.mix}"),
         col("threads", "threads"),
         col("written with", "variant"),

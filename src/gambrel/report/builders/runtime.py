@@ -99,9 +99,7 @@ def _divided(states: States | None) -> str:
     return f"; recurrent states take {share} of the cache memory, {states.slots} per request"
 
 
-def _hosts(found: Runtime) -> DataTable | None:
-    if not found.host:
-        return None
+def _hosts(found: Runtime) -> DataTable:
     return table_of(
         found.host,
         col("per launch", "per_launch_s", seconds),
@@ -115,15 +113,13 @@ def _hosts(found: Runtime) -> DataTable | None:
     )
 
 
-def _shown(found: Runtime) -> DataTable | None:
+def _shown(found: Runtime) -> DataTable:
     """Held-out errors, which decide what a prediction may be called."""
     from gambrel.analysis.estimate import packaged
     from gambrel.analysis.estimate.shown import shares_shown, shown_of
 
     base = packaged()
     rows = (*shown_of(found.constants, base), *shares_shown(found.id, base))
-    if not rows:
-        return None
     return table_of(
         rows,
         col("class of op", "what", minimum=10, shorten=cut),
@@ -139,11 +135,9 @@ def _shown(found: Runtime) -> DataTable | None:
     )
 
 
-def _evidence(found: Runtime) -> DataTable | None:
+def _evidence(found: Runtime) -> DataTable:
     rows = found.evidence
-    if not rows and found.constants:
-        return None
-    if not rows:
+    if not rows and not found.constants:
         return DataTable(columns=(), note="No measured rows: its expected times are unknown.")
     return table_of(
         rows,

@@ -46,11 +46,11 @@ def document(plan: Plan, _options: Options) -> Document:
         answer=_answer(plan),
         style="" if plan.best else "warning",
         sections=sections(
-            section(_best(plan) if plan.best else None),
+            section(_best(plan)),
             section(_details(plan.best[0]) if plan.best else None),
             section(Notes(heading="Start it with", items=_commands(plan))),
             section(Notes(heading="Why not the next", items=losers)),
-            section(_front(plan) if plan.best else None),
+            section(_front(plan)),
             section(Notes(heading=f"Refused: {len(plan.refused)}", items=tuple(_refusals(plan)))),
             section(Notes(heading="What would fit", items=plan.would_fit)),
             assumed(plan.assumptions),

@@ -41,7 +41,7 @@ def document(record: Simulation, _options: Options) -> Document:
         sections=sections(
             section(_latencies(record)),
             section(_facts(record)),
-            section(_tried(record) if record.tried else None),
+            section(_tried(record)),
             section(Notes(heading="Start it with", items=record.commands)),
             assumed(record.assumptions),
         ),

@@ -68,7 +68,7 @@ def document(step: TrainingStep, _options: Options) -> Document:
             section(FactList(items=tuple(part for part in parts if part[1]))),
             section(_ranks(step) if len(step.ranks) > 1 else None),
             section(_over_time(step)),
-            section(_choices(step) if step.choices else None),
+            section(_choices(step)),
             assumed(step.assumptions),
         ),
         source="expected times of the step's ops on the device; communication from its links",

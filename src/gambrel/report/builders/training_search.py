@@ -38,9 +38,9 @@ def document(found: TrainingSearch, _options: Options) -> Document:
         answer=_answer(found),
         style="" if found.best else "warning",
         sections=sections(
-            section(_table(found, found.best, "", why=True) if found.best else None),
+            section(_table(found, found.best, "", why=True)),
             section(Notes(heading="Why not the next", items=why)),
-            section(_front(found) if found.best else None),
+            section(_front(found)),
             assumed(found.assumptions),
         ),
         source="expected times of the step's ops on the device; communication from its links",

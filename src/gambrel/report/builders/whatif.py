@@ -117,10 +117,7 @@ def _total(found: WhatIf) -> DataTable:
     )
 
 
-def _table(title: str, found: Sequence[Difference], *, linked: bool = False) -> DataTable | None:
-    if not found:
-        return None
-
+def _table(title: str, found: Sequence[Difference], *, linked: bool = False) -> DataTable:
     def both(text: Callable[[Side], str]) -> list[str]:
         return [f"{_of(r.before, text)} → {_of(r.after, text)}" for r in found]
 
