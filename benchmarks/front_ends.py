@@ -5,7 +5,7 @@
 With no other request in flight nothing queues, so that what is left beside the prompt's step is the
 front end of the engine. Its constants for such a request rest on these rows; what it takes beside
 others on served runs (`benchmarks/served.py`). Errors of a publisher are those with ``alone_s`` and
-``token_s`` as they are: three numbers and one for 17 rows of four publishers.
+``token_s`` as they are: three numbers and one for 27 rows of six publishers.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ _COUNTS: Final = frozenset((
     "per_unit", "percentile", "pipeline", "plain_spread", "points", "preemptions", "profiled_steps",
     "pruned", "rank", "ranks", "ratio", "ratios", "recorded", "replicas", "requests", "rounds",
     "routing_skew", "rows", "running", "samples", "schema_version", "score", "sequences", "shape",
-    "share", "shares", "sizes", "skipped", "sparsity", "speedup", "spread", "stacks", "stage",
+    "share", "shares", "sizes", "skipped", "slots", "sparsity", "speedup", "spread", "stacks",
+    "stage",
     "steps", "stolen", "strain", "symbols", "tensor", "threads", "times", "tried", "tried_with",
     "slots", "unmodelled", "virtual", "waiting", "window", "windowed", "zero",
 ))  # fmt: skip

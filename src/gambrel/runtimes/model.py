@@ -157,6 +157,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         eager_layer_s: Least time of a step for each layer where the step holds prompt tokens: such
             a step is not replayed as a graph, so that the host launches every kernel.
+        alone_layer_s: The same of a step with no request beside its prompts, where the host does
+            nothing else; None: as much.
         graph_tokens: Such a step with no more tokens is replayed in pieces, all but attention.
         step_s: Host time of a step that the device waits for.
         request_s: The same for each request in the step: sampling, stop checks, answers handed on.
@@ -173,6 +175,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     eager_layer_s: float
+    alone_layer_s: float | None = None
     graph_tokens: int = 0
     step_s: float
     request_s: float

@@ -81,6 +81,14 @@ def test_steps_with_prompts_take_the_floor():
     assert large.tpot_s == pytest.approx(0.031)
 
 
+def test_a_step_of_a_request_alone_has_its_own_floor():
+    prompts = Prompts(each_s=0.001, alone_s=0.001)
+    slow = Overhead(floor_s=0.02, alone_floor_s=0.008)
+    alone, two = (latency(n, 101, decode_s=0.01, prompts=prompts, overhead=slow) for n in (1, 2))
+    assert alone.ttft_s == pytest.approx(0.008)
+    assert two.ttft_s > 0.02
+
+
 def test_a_burst_prefills_first():
     # 11 requests, prompts of 50 ms: half of the ten others come before one's own, half after it.
     prompts, slow = (

@@ -19,6 +19,7 @@ from gambrel.llm.serving.evaluate import Layout
 from gambrel.llm.serving.question import Requests
 from gambrel.llm.serving.records import Choice, OperatingPoint
 from gambrel.llm.serving.steps import Setup, decode_step, prompt_step, tokens_per_step
+from gambrel.llm.serving.timing import FIRST_WAVE
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.step import ForwardPass
 from gambrel.runtimes import on_device, runtimes
@@ -68,7 +69,12 @@ def choose(layout: Layout, requests: Requests, prices: Mapping[str, float], name
         point=point,
         tpot=_among(tpot, setup, micro, requests.mean_context),
         ttft=first_token(
-            prompt.expected_time_s, point.ttft_s, setup, requests.new_tokens, point.batch - 1
+            prompt.expected_time_s,
+            point.ttft_s,
+            setup,
+            requests.new_tokens,
+            point.batch - 1,
+            wave=requests.arriving == "closed",
         ),
         roofline_tpot_s=None if roofline_s is None else roofline_s * per_token,
         bound=None if decoding.bound is None else decoding.bound.value,
@@ -313,13 +319,20 @@ def _among(estimate: Estimate | None, setup: Setup, micro: int, context: int) ->
 
 
 def first_token(
-    prompt: Estimate | None, value: float, setup: Setup, tokens: float, others: float
+    prompt: Estimate | None,
+    value: float,
+    setup: Setup,
+    tokens: float,
+    others: float,
+    *,
+    wave: bool = False,
 ) -> Estimate | None:
     """The TTFT with the range of served runs, whose queues differ; that of the prompt if wider.
 
     The near end has no front end where none was asked: other servers in front of the same engine
     need a few milliseconds. Nor does the host launch every kernel of a prompt there: newer engines
-    replay prompts as graphs (14 ms for 128 tokens of an 8B model on an H100 under vLLM 0.30).
+    replay prompts as graphs (14 ms for 128 tokens of an 8B model on an H100 under vLLM 0.30). A
+    benchmark of twice as many requests for each slot has half the share of the first wave.
 
     Args:
         prompt: Of the prompt's step on the device.
@@ -327,14 +340,18 @@ def first_token(
         setup: The layout.
         tokens: Of the prompt.
         others: Requests in flight beside it.
+        wave: Whether the value has the share of a first wave in it.
     """
     if prompt is None or not prompt.value:
         return None
     scaled = prompt.times(value / prompt.value)
     added, asked = setup.overhead, setup.engine.frontend_s is not None
     spare = 0.0 if asked else added.frontend.seconds(tokens, others)
-    floor = float(added.floor(tokens + others / setup.sharding.attention_data))
+    beside = others / setup.sharding.attention_data
+    floor = float(added.floor(tokens + beside, min(beside, 1.0)))
     spare += max(0.0, floor - prompt.value)
+    if wave:
+        spare += FIRST_WAVE / 2 * beside / 2 * prompt.value
     least, most = _TTFT_RANGE if others else _TTFT_ALONE
     low, high = max(value - spare, prompt.low) * least, value * most
     return msgspec.structs.replace(

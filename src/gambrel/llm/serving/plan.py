@@ -345,9 +345,11 @@ def of_engine(setup: Setup) -> Iterator[str]:
         most = setup.overhead.graph_tokens
         long = f" and more than {most:,} in all" if most else ""
         steps = "all steps" if setup.engine.eager else f"steps with prompt tokens{long}"
+        alone = setup.overhead.alone
+        or_less = "" if alone == floor else f" ({format_si(alone, 's', 3)} with no request beside)"
         yield (
             f"{steps} are launched kernel by kernel and take at least "
-            f"{format_si(floor, 's', 3)}; {spent}{of_runs}."
+            f"{format_si(floor, 's', 3)}{or_less}; {spent}{of_runs}."
         )
     lora = setup.engine.lora
     if lora is not None:

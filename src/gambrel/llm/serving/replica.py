@@ -237,7 +237,7 @@ class Replica:
         seconds = prompts = self._prompts(chunks)
         if batch:
             seconds += times.uniform(batch, self._held / batch)
-        least = self._floor(batch + sum(chunk for _, chunk in chunks))
+        least = self._floor(batch + sum(chunk for _, chunk in chunks), alone=not batch)
         if seconds < least:
             seconds = least
         start, self.now = self.now, self.now + seconds

@@ -177,10 +177,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         if service is None:
             return Overhead(frontend=FrontEnd(alone_s=asked or 0.0))
         layers = sum(group.count for group in self.spec.layers)
-        floor_s = service.eager_layer_s * layers
+        alone = service.alone_layer_s
         front = service.frontend if asked is None else FrontEnd(alone_s=asked)
         return Overhead(
-            floor_s=floor_s,
+            floor_s=service.eager_layer_s * layers,
+            alone_floor_s=None if alone is None else alone * layers,
             graph_tokens=0 if self.engine.eager else service.graph_tokens,
             frontend=FrontEnd() if self.engine.offline else front,
         )

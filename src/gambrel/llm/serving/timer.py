@@ -146,7 +146,7 @@ class StepTimes:
         Raises:
             InputError: A chunk without a token, or a prompt out of the range of the table.
         """
-        return max(self.floor(_sum(lengths)), self.chunks(lengths, cached))
+        return max(self.floor(_sum(lengths), alone=True), self.chunks(lengths, cached))
 
     def chunks(self, lengths: ArrayLike, cached: ArrayLike = 0) -> float:
         """What chunks of prompts add to a step on the device, without the floor."""
@@ -194,10 +194,17 @@ class StepTimes:
         both = self.decode(seen.size, seen) + self.chunks(lengths, cached)
         return max(self.floor(_sum(lengths) + seen.size), both)
 
-    def floor(self, tokens: float) -> float:
-        """Least time of a step with so many tokens of a replica, those of prompts among them."""
+    def floor(self, tokens: float, *, alone: bool = False) -> float:
+        """Least time of a step with so many tokens of a replica, those of prompts among them.
+
+        Args:
+            tokens: In the step.
+            alone: Whether no request decodes beside the prompts.
+        """
         own = self.tables.overhead
-        return own.floor_s if tokens > own.graph_tokens * self.tables.groups else 0.0
+        if tokens <= own.graph_tokens * self.tables.groups:
+            return 0.0
+        return own.alone if alone else own.floor_s
 
     def decodes(self, batches: ArrayLike, contexts: ArrayLike) -> Floats:
         """Seconds of many decode steps at once, each with its batch and its mean context."""
@@ -213,7 +220,7 @@ class StepTimes:
         n, seen = np.broadcast_arrays(np.asarray(lengths, float), np.asarray(cached, float))
         self._check("lengths", n.min(), (n + seen).max())
         attention = _surface(t.tokens, t.before, t.attention_s, n, seen) / t.groups
-        floor = t.overhead.floor(n / t.groups)
+        floor = t.overhead.floor(n / t.groups, 0.0)
         return np.maximum(floor, _lines(t.tokens, t.linear_s, n / t.groups) + attention)
 
     def _check(self, name: str, least: float, most: float) -> None:

@@ -92,17 +92,30 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         floor_s: Least time of a step with prompt tokens.
+        alone_floor_s: The same without requests that decode beside them; None: as much.
         graph_tokens: A step of no more tokens is replayed as graphs and has no such least time.
         frontend: Of a request, outside of the steps.
     """
 
     floor_s: float = 0.0
+    alone_floor_s: float | None = None
     graph_tokens: int = 0
     frontend: FrontEnd = FrontEnd()
 
-    def floor(self, tokens: Numbers) -> Numbers:
-        """Least time of a step with so many tokens, those of prompts among them."""
-        return np.where(tokens > self.graph_tokens, self.floor_s, 0.0)
+    @property
+    def alone(self) -> float:
+        """Least time of a step with prompts and no other request."""
+        return self.floor_s if self.alone_floor_s is None else self.alone_floor_s
+
+    def floor(self, tokens: Numbers, beside: Numbers = 1.0) -> Numbers:
+        """Least time of a step with so many tokens, those of prompts among them.
+
+        Args:
+            tokens: In the step.
+            beside: Share of such steps that have requests that decode beside the prompts.
+        """
+        least = self.alone + (self.floor_s - self.alone) * beside
+        return np.where(tokens > self.graph_tokens, least, 0.0)
 
 
 _NONE: Final = Overhead()
@@ -139,25 +152,25 @@ def latency(
     others = batch if arrivals == "poisson" else maximum(batch - 1, 0)
     stepping = -np.expm1(-others) if arrivals == "poisson" else minimum(others, 1)
     front = overhead.frontend.seconds(prompts.length, others)
-    floor = overhead.floor(prompts.tokens + batch / prompts.groups)
+    tokens = prompts.tokens + batch / prompts.groups
+    floor, least = overhead.floor(tokens), overhead.floor(tokens, stepping)
     chunk = each * prompts.groups / prompts.chunks
     q = 1 - np.exp(-batch / prompts.groups * prompts.chunks / output_tokens)
     mixed = decode_s + batch * each / output_tokens / q
     waited = later * q * maximum(floor - mixed, 0.0) + maximum(batch - 1, 0) * each
     decoding = later * decode_s + (waited if later else 0.0)
     life = front + prompts.swap_s + each + decoding
-    first = maximum(prompts.alone_s + prompts.chunks * decode_s * stepping, floor)
+    first = maximum(prompts.alone_s + prompts.chunks * decode_s * stepping, least)
     longer = maximum(decode_s + chunk, floor)
     # The mean of a step over random moments counts long steps by their length.
     mean, square = ((1 - q) * decode_s**k + q * longer**k for k in (1, 2))
-    requests_per_s = batch / life
     wave = maximum(batch / prompts.groups - 1, 0) / 2 * each * prompts.groups
     if arrivals in ("closed", "offline"):
         queued = FIRST_WAVE * wave
     else:
         # One server with a constant service time and random arrivals (Pollaczek-Khinchine): half
         # the busy share over the idle one, in service times.
-        busy = minimum(requests_per_s * each, 0.999)
+        busy = minimum(batch / life * each, 0.999)
         queued = busy * each / (2 * (1 - busy))
     started = front + first + prompts.swap_s
     ttft_s = started + stepping * square / (2 * mean) + queued
@@ -169,7 +182,7 @@ def latency(
         queue_s=ttft_s - prompts.alone_s,
         ttft_s=ttft_s,
         burst_ttft_s=started + wave,
-        requests_per_s=requests_per_s,
+        requests_per_s=batch / life,
     )
 
 

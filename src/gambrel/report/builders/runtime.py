@@ -76,11 +76,13 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
         layer, step = seconds(service.eager_layer_s), seconds(service.step_s)
         front = service.frontend
         admits = "; a request waits until its whole answer has room in the cache"
+        own = service.alone_layer_s
+        alone = "" if own is None else f" ({seconds(own)} with no request beside)"
         long = f" and more than {service.graph_tokens:,} in all" if service.graph_tokens else ""
         yield (
             "Engine",
-            f"steps with prompt tokens{long} at least {layer} per layer; host time {step} per step "
-            f"and {seconds(service.request_s)} per request in it; front end per request "
+            f"steps with prompt tokens{long} at least {layer} per layer{alone}; host time {step} "
+            f"per step and {seconds(service.request_s)} per request in it; front end per request "
             f"{seconds(front.alone_s)}, {seconds(front.token_s)} per token of its prompt and up to "
             f"{seconds(front.beside_s)} beside others"
             f"{admits if service.reserves_answers else ''}{_divided(service.states)} "
