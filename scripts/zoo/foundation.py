@@ -1,4 +1,4 @@
-"""Vision models that others are built on: SAM 2, SigLIP, RT-DETR."""
+"""Vision models that others are built on: SAM, SAM 2, SigLIP, RT-DETR."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ SAM2 = {
     "base-plus": (112, 2, (2, 3, 16, 3), (12, 16, 20), (8, 4, 14, 7), 14),
     "large": (144, 2, (2, 6, 36, 4), (23, 33, 43), (8, 4, 16, 8), 7),
 }
+#: Width, inner width, layers, heads, those with global attention; build_sam.py of
+#: facebookresearch/segment-anything (Apache License 2.0).
+SAM = {
+    "sam-vit-b": (768, 3072, 12, 12, (2, 5, 8, 11)),
+    "sam-vit-l": (1024, 4096, 24, 16, (5, 11, 17, 23)),
+    "sam-vit-h": (1280, 5120, 32, 16, (7, 15, 23, 31)),
+}
 #: Width, inner width, layers, heads, side of the image, patch, tokens of the vocabulary; the
 #: config.json of google/siglip-*.
 SIGLIP = {
@@ -30,6 +37,19 @@ SIGLIP = {
 
 def entries() -> Iterator[Entry]:
     """One size of image each, any batch."""
+    for name, (width, *rest) in SAM.items():
+        yield _entry(
+            f"{name}-encoder",
+            f"SAM's image encoder, {name[4:].upper().replace('VIT', 'ViT')}, 1024x1024",
+            partial(_sam, width, *rest),
+            _photo,
+            (
+                name,
+                name.replace("-vit", ""),
+                *(("sam", "segment-anything") if width > 1024 else ()),
+            ),
+            "transformers SamVisionModel",
+        )
     for size, sizes in SAM2.items():
         tiny = ("sam2", "sam-2", "sam2.1", "segment-anything-2") if size == "tiny" else ()
         yield _entry(
@@ -136,6 +156,24 @@ def _sam2(
         backbone_feature_sizes=[[256, 256], [128, 128], [64, 64]],
     )
     return Sam2Model(Sam2Config(vision_config=vision))
+
+
+def _sam(width: int, inner: int, layers: int, heads: int, whole: tuple[int, ...]) -> Any:
+    from transformers import SamVisionConfig, SamVisionModel
+
+    return SamVisionModel(
+        SamVisionConfig(
+            hidden_size=width,
+            mlp_dim=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            global_attn_indexes=list(whole),
+        )
+    )
+
+
+def _photo(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (), {"pixel_values": empty(point["batch"], 3, 1024, 1024)}
 
 
 def _prompt(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Transformers that a sampler calls at each step: Stable Diffusion 3.5, Wan, HunyuanVideo."""
+"""Transformers that a sampler calls at each step: of Stable Diffusion 3.5 and of video models."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from zoo.entry import Entry, Point, Subject, batch, empty, lean, module_subject,
 
 #: Heads of 128, inner width, layers; transformer/config.json of Wan-AI/Wan2.1-T2V-*-Diffusers.
 WAN = {"wan2.1-1.3b": (12, 8960, 30), "wan2.1-14b": (40, 13824, 40)}
+
+#: Heads of 64, layers, rotary embeddings; transformer/config.json of THUDM/CogVideoX-*.
+COG = {"cogvideox-2b": (30, 30, False), "cogvideox-5b": (48, 42, True)}
 
 
 def entries() -> Iterator[Entry]:
@@ -46,6 +49,17 @@ def entries() -> Iterator[Entry]:
             "diffusers WanTransformer3DModel",
             512,
         )
+    for name, cog in COG.items():
+        yield _video(
+            f"{name}-transformer",
+            f"CogVideoX {name[-2:].upper()} transformer",
+            partial(_cog, *cog),
+            partial(_cog_inputs, cog[-1]),
+            (name, *(("cogvideox",) if "5b" in name else ())),
+            "diffusers CogVideoXTransformer3DModel",
+            226,
+            size=(13, 60, 90),
+        )
     yield _video(
         "hunyuan-video-transformer",
         "HunyuanVideo transformer",
@@ -68,18 +82,25 @@ def _video(
     text: int,
     *,
     batches: bool = True,
+    size: tuple[int, int, int] = (21, 60, 104),
 ) -> Entry:
     several = {"batch": (1, 3)} if batches else {}
+    frames, height, width = size
+    video = f"{4 * frames - 3} frames of {8 * width}x{8 * height}"
     return Entry(
         name=name,
         family="video generation",
-        about=f"{about}, one step, {text} text tokens; the default is 81 frames of 832x480",
+        about=f"{about}, one step, {text} text tokens; the default is {video}",
         build=partial(_subject, make, inputs),
         symbols=(
             *((batch("videos at once"),) if batches else ()),
-            Symbol(name="frames", default=21, minimum=3, about="frames of the latent, 1/4"),
-            Symbol(name="height", default=60, minimum=4, multiple_of=2, about="of the latent, 1/8"),
-            Symbol(name="width", default=104, minimum=6, multiple_of=2, about="of the latent, 1/8"),
+            Symbol(name="frames", default=frames, minimum=3, about="frames of the latent, 1/4"),
+            Symbol(
+                name="height", default=height, minimum=4, multiple_of=2, about="of the latent, 1/8"
+            ),
+            Symbol(
+                name="width", default=width, minimum=6, multiple_of=2, about="of the latent, 1/8"
+            ),
         ),
         values={**several, "frames": (3, 5, 6), "height": (4, 8, 14), "width": (6, 10, 16)},
         held_out=tuple(
@@ -156,6 +177,29 @@ def _hunyuan_inputs(_: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, An
         "encoder_attention_mask": torch.ones(size, 256, dtype=torch.bool),
         "pooled_projections": empty(size, 768),
         "guidance": empty(size),
+    }
+
+
+def _cog(heads: int, layers: int, rotary: bool) -> Any:
+    from diffusers import CogVideoXTransformer3DModel
+
+    return CogVideoXTransformer3DModel(
+        num_attention_heads=heads,
+        num_layers=layers,
+        use_rotary_positional_embeddings=rotary,
+    )
+
+
+def _cog_inputs(rotary: bool, _: Any, point: Point) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    size, frames = point["batch"], point["frames"]
+    height, width = point["height"], point["width"]
+    places = frames * height * width // 4
+    turned = {"image_rotary_emb": (empty(places, 64), empty(places, 64))} if rotary else {}
+    return (), {
+        "hidden_states": empty(size, frames, 16, height, width),
+        "encoder_hidden_states": empty(size, 226, 4096),
+        "timestep": tokens(size),
+        **turned,
     }
 
 

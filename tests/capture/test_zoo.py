@@ -307,12 +307,25 @@ def test_sam_2_is_the_published_model_without_its_memory(name: str, millions: fl
         ("wan2.1-1.3b-transformer", 1.42),
         ("wan2.1-14b-transformer", 14.29),
         ("hunyuan-video-transformer", 12.82),
+        ("cogvideox-2b-transformer", 1.694),
+        ("cogvideox-5b-transformer", 5.57),
+        ("sam-vit-h-encoder", 0.637),
         ("parakeet-ctc-0.6b", 0.609),
         ("parakeet-ctc-1.1b", 1.063),
     ],
 )
 def test_published_sizes_of_larger_models(name: str, billions: float) -> None:
     assert zoo.find(name)[0].parameters / 1e9 == pytest.approx(billions, rel=0.003)
+
+
+def test_sam_by_hand() -> None:
+    """Four blocks of ViT-B see all 4,096 places, eight 25 windows of 196; scores know positions."""
+    width, places, padded = 768, 4096, 25 * 196
+    inner = places * 2 * width * 3072
+    everywhere = places * 4 * width**2 + inner + 2 * places**2 * width + 2 * width * places * 64
+    windows = padded * 4 * width**2 + inner + 2 * padded * 196 * width + 2 * width * padded * 14
+    ends = places * width * 3 * 256 + places * width * 256 + places * 256 * 256 * 9
+    assert matrix_flops(zoo.load("sam-vit-b-encoder")) == 2 * (4 * everywhere + 8 * windows + ends)
 
 
 def test_dlrm_by_hand() -> None:
