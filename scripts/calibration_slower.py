@@ -31,7 +31,7 @@ def mark(form: Form, rows: Rows, sets: list[dict[str, Any]]) -> None:
     """Adds ``slower`` to the sets of kernels that are slower than their wider siblings."""
     for s in sets:
         formats = next(f for f in form.formats if list(f.names) == s["formats"])
-        found = slower(form, formats, rows, s["device"], s["describes"])
+        found = slower(form, formats, rows, s["device"], s.get("describes", "any"))
         if found:
             s["slower"] = found
 

@@ -8,11 +8,14 @@ from typing import Any, Final
 
 TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/constants.json"
 WIDTH: Final = 120
+#: A set for all frameworks describes their average unless it says whose kernels.
+_ANY: Final = "any"
 #: What may be left out where it is empty.
 _OFTEN_EMPTY: Final = frozenset(
     {
         *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
-        *("handed_per_s", "attention_high", "call_s", "cores", "held_out", "unpack", "error"),
+        *("handed_per_s", "attention_high", "call_s", "cores", "models"),
+        *("held_out", "unpack", "error"),
         *("attention_flop_per_s", "cache_byte_per_s", "prompt_start_s"),
     }
 )
@@ -32,7 +35,9 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
     """
     served = [s | {"framework": s["describes"]} for s in content["sets"] if _of_one(s)]
     content["sets"] = [s for s in content["sets"] if s not in served]
-    for one in content.get("sets", ()):
+    for one in content["sets"]:
+        if one.get("describes") == _ANY:
+            del one["describes"]
         held = one.get("held_out", {})
         if len(held.get("by_framework", ())) == 1:
             del held["by_framework"]
@@ -40,7 +45,7 @@ def write(content: dict[str, Any], target: Path = TARGET) -> None:
 
 
 def _of_one(one: dict[str, Any]) -> bool:
-    return bool(one["framework"] == "any" and one.get("describes", "any") != "any")
+    return bool(one["framework"] == _ANY and one.get("describes", _ANY) != _ANY)
 
 
 def _stated(value: Any) -> Any:

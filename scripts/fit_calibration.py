@@ -118,7 +118,7 @@ def refit_ops(truth: Path, files: list[str], *, writes: bool) -> None:
 def own_error(s: dict[str, Any]) -> float:
     """On the kernels that the constants describe."""
     found = s["held_out"]
-    return float(found.get("by_framework", {}).get(s["describes"], found["mape"]))
+    return float(found.get("by_framework", {}).get(s.get("describes"), found["mape"]))
 
 
 def cited() -> list[dict[str, Any]]:
@@ -442,7 +442,7 @@ def table(sets: list[dict[str, Any]]) -> list[str]:
         h = s["held_out"]
         stacks = " ".join(f"{k} {v:.1%}" for k, v in h.get("by_framework", {}).items())
         lines.append(
-            f"{s['framework']:<7} {s['describes']:<7} {s['form']:<18} "
+            f"{s['framework']:<7} {s.get('describes', 'any'):<7} {s['form']:<18} "
             f"{s['formats'][0]:<9} {s['device']:<16} "
             f"n={h['points']:>5} "
             f"MAPE {h['mape']:.1%} median {h['median']:.1%} inside {h['inside']:.0%} "

@@ -230,6 +230,8 @@ QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 ASCEND_TIMES = Path(__file__).parents[1] / "benchmarks/data/ascend/networks.csv"
 #: Submissions to MLPerf on Qualcomm's cards; see the README beside them.
 QAIC_TIMES = Path(__file__).parents[1] / "benchmarks/data/qaic/mlperf.csv"
+#: The same of the card of four chips, to which nothing is fitted.
+QAIC_UNSEEN = QAIC_TIMES.with_name("ultra.csv")
 #: Times on AMD's NPUs; see the README beside them.
 RYZEN_TIMES = Path(__file__).parents[1] / "benchmarks/data/ryzen/networks.csv"
 #: Times on a Pixel 8; see the README beside them.

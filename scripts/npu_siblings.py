@@ -74,6 +74,7 @@ class Sibling:
         macs: Multiply-adds of its core relative to the known one's, as quoted.
         vector: The same of the vector unit: where the clock makes the difference it is as much.
         ahead: Bytes of weights per second that were measured on the chip; None: see `_stream_of`.
+        chips: Of the measured kind on the device.
         softmax: Measured chip whose softmaxes it has; empty: those of the known one.
         wider: Factor on both ends of the range; 1 where rows are of both chips.
         why: For the reader.
@@ -85,6 +86,7 @@ class Sibling:
     vector: float = 1.0
     ahead: float | None = None
     softmax: str = ""
+    chips: int = 1
     wider: float = 1.25
     why: str
 
@@ -126,6 +128,14 @@ SIBLINGS = {
         softmax="apple-a14",
         wider=_MAC,
         why="the Neural Engine of the A17 Pro, at 38 TOPS instead of 35",
+    ),
+    "cloud-ai-100-ultra": Sibling(
+        runtime="qaic",
+        known="cloud-ai-100-pro",
+        macs=870 / 375,
+        vector=870 / 375,
+        chips=4,
+        why="four chips of Cloud AI 100 Pro, at 870 TOPS together instead of 375 of one",
     ),
     "rk3566": Sibling(
         runtime="rknn",
@@ -176,6 +186,11 @@ def _base(known: Mapping[tuple[str, str], TiledConstants], s: Sibling) -> TiledC
     return msgspec.structs.replace(base, softmax_per_s=rate and rate / s.vector)
 
 
+def _done(s: Sibling) -> str:
+    """What was not done with a chip: some have rows that are scored, and not fitted."""
+    return "fitted to" if s.ahead or s.chips > 1 else "measured on"
+
+
 def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
     same = s.wider == 1
     return msgspec.structs.replace(
@@ -184,15 +199,15 @@ def _sibling(c: TiledConstants, device: str, s: Sibling) -> TiledConstants:
         macs_per_s={k: float(f"{v * s.macs:.4g}") for k, v in c.macs_per_s.items()},
         vector_per_s=float(f"{c.vector_per_s * s.vector:.4g}"),
         softmax_per_s=c.softmax_per_s and float(f"{c.softmax_per_s * s.vector:.4g}"),
+        activation_byte_per_s=c.activation_byte_per_s * s.chips,
         ahead_byte_per_s=s.ahead or _stream_of(c, device),
+        cores=c.cores and (c.cores[0], c.cores[1] * s.chips),
         rows=c.rows if same else 0,
         models=c.models if same else 0,
         low=round(c.low / s.wider, 3),
         high=round(c.high * s.wider, 3),
         confidence="low",
-        note=s.why
-        if same
-        else f"nothing was {'fitted to' if s.ahead else 'measured on'} this chip: {s.why}",
+        note=s.why if same else f"nothing was {_done(s)} this chip: {s.why}",
         held_out=c.held_out if same else None,
     )
 

@@ -34,6 +34,7 @@ from npu_rows import (
     HEXAGON,
     INTEL_CALLS,
     INTEL_UNSEEN,
+    QAIC_UNSEEN,
     QUALCOMM,
     QUALCOMM_2024,
     QUALCOMM_NETWORKS,
@@ -90,6 +91,8 @@ def score(folder: Path) -> Iterable[Score]:
             yield from _others(c, _DETECTORS)
         if c.runtime == "coreml":
             yield from _others(c, {COREML_MACS: "Macs"})
+        if c.runtime == "qaic":
+            yield from _others(c, {QAIC_UNSEEN: "the card of four chips"})
     yield _boards()
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):

@@ -61,5 +61,12 @@ def test_a_sweep_over_batches_agrees_with_single_answers():
     assert expected == pytest.approx([seconds(batch) for batch in (1, 4, 16)])
 
 
-def test_the_card_of_four_chips_stays_unknown():
-    assert gambrel.analyze("resnet50", hardware="cloud-ai-100-ultra").expected_time_s is None
+def test_a_card_of_four_chips_has_their_constants():
+    with ROWS.with_name("ultra.csv").open(newline="", encoding="utf-8") as file:
+        rows = [asked(row) for row in csv.DictReader(file)]
+    assert len(rows) == 8
+    for found, measured in rows:
+        assert found.sol_time_s <= measured
+        assert found.expected_time_s.low <= measured <= found.expected_time_s.high
+        assert 0.5 < measured / found.expected_time_s.value < 1.0
+        assert "nothing was fitted to this chip" in found.expected_time_s.reason

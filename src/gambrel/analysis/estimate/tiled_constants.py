@@ -44,7 +44,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     activation_byte_per_s: float
     ahead_byte_per_s: float
     rows: int
-    models: int
+    models: int = 0
     low: float
     high: float
     confidence: str = "medium"
@@ -156,7 +156,7 @@ class StreamConstants(msgspec.Struct, frozen=True, kw_only=True):
     move_s: float
     layer_s: float
     rows: int
-    models: int
+    models: int = 0
     low: float
     high: float
     low_few: float
