@@ -23,6 +23,7 @@ class Class:
         carried: Patterns of the class, its other devices among them.
         tile: Rows that a product with unpacked weights takes at a time.
         expert_tile: As in `Shares`.
+        grid_rows: As in `Shares`.
         pieces: As in `Shares`.
         matrix: As in `Shares`.
         formats: As in `Shares`.
@@ -41,6 +42,7 @@ class Class:
     carried: tuple[str, ...] = ()
     tile: int = 1
     expert_tile: int = 1
+    grid_rows: int = 1
     pieces: dict[str, tuple[int, int]] = field(default_factory=dict)
     matrix: float | None = None
     formats: tuple[str, ...] = ()
@@ -96,6 +98,9 @@ CLASSES: Final = (
         runtime="tt-transformers",
         name="language models on Tenstorrent cards",
         match=("wormhole", "blackhole"),
+        # tt_transformers, model_config.py: prompts' matmuls spread tiles of 32 rows over 8 rows of
+        # cores.
+        grid_rows=256,
         free=(*LANGUAGE, "step_s"),
         why="shares of bandwidth and peak that language models attain on Tenstorrent cards",
         source="tenstorrent/tt-metal, models/README.md and models/tt_transformers/PERF.md "

@@ -33,6 +33,7 @@ from gambrel.analysis.estimate.shares import (
     filled,
     kernels,
     read_again,
+    spread,
     units_at_work,
     unpacked,
 )
@@ -174,7 +175,7 @@ def _run(r: Mapping[str, str], one: Class) -> Run:
                 into=into,
                 context=int(r["context"] or into + out // 2),
                 thin="bfp4" in r["note"],
-                tile=(one.tile, one.expert_tile),
+                tile=(one.tile, one.expert_tile, one.grid_rows),
                 pieces=tuple(one.pieces.items()),
                 apart=one.apart,
             ),
@@ -207,7 +208,7 @@ def _step(
     into: int,
     context: int,
     thin: bool,
-    tile: tuple[int, int],
+    tile: tuple[int, int, int],
     pieces: tuple[tuple[str, tuple[int, int]], ...],
     apart: bool,
 ) -> Step:
@@ -251,7 +252,7 @@ def _columns(
     precision: str | None,
     *,
     thin: bool = False,
-    tile: tuple[int, int] = (1, 1),
+    tile: tuple[int, int, int] = (1, 1, 1),
     pieces: tuple[tuple[str, tuple[int, int]], ...] = (),
     inputs: int | None = None,
 ) -> Step:
@@ -286,9 +287,10 @@ def _columns(
     )
 
 
-def _row(item: Item, roofs: Roofs, tile: tuple[int, int]) -> dict[str, float]:
+def _row(item: Item, roofs: Roofs, tile: tuple[int, int, int]) -> dict[str, float]:
     cost, stored = item.cost, unpacked(item.view, item.cost)
-    more = 1 if stored is None else filled(item.view, *tile)
+    more = 1 if stored is None else filled(item.view, *tile[:2])
+    more = more * spread(item.view, tile[2])
     busy: dict[Engine, float] = {}
     for (engine, dtype), flops in cost.work.items():
         roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
@@ -370,6 +372,7 @@ def shares(one: Class, runs: Sequence[Run]) -> list[dict[str, object]]:
         "unpack": 0.0,
         **({"tile": one.tile} if one.tile > 1 else {}),
         **({"expert_tile": one.expert_tile} if one.expert_tile > 1 else {}),
+        **({"grid_rows": one.grid_rows} if one.grid_rows > 1 else {}),
         **({"pieces": one.pieces} if one.pieces else {}),
         **({"apart": True} if one.apart else {}),
         **({} if one.matrix is None else {"matrix": one.matrix}),

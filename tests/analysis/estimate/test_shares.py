@@ -13,7 +13,7 @@ import pytest
 
 import gambrel
 from gambrel.analysis.estimate import packaged
-from gambrel.analysis.estimate.shares import filled, powered
+from gambrel.analysis.estimate.shares import filled, powered, spread
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.capture import zoo
@@ -560,3 +560,18 @@ def test_the_last_tile_of_each_expert_is_half_full():
 )
 def test_the_format_of_the_weights_decides_the_default(config, device, precision, runtime):
     assert decode(config, device, precision).runtime == runtime
+
+
+def test_a_prompt_shares_eight_rows_of_cores_on_tenstorrent():
+    shares = known("wormhole-n150", "tt-transformers")
+    found = {}
+    for rows in (32, 33, 128, 256, 257):
+        bench = Workbench(
+            build(spec_of("llama-3.1-8b"), prefill(1, rows), "bf16"), {}, Settings().conventions
+        )
+        machine = Machine(load("wormhole-n150"), Settings(runtime="tt-transformers"))
+        chosen = machine.chosen(bench.workload, Settings(runtime="tt-transformers"))
+        items = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).items
+        op = next(item.view for item in items if item.view.size("m", 1) == rows)
+        found[rows] = spread(op, shares.grid_rows) * rows
+    assert found == {32: 32, 33: 256, 128: 256, 256: 256, 257: 512}

@@ -126,6 +126,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         unpack_few: Those of a weight of fewer than four bits; None: as of any.
         tile: Rows to which products of several rows with unpacked weights are filled up.
         expert_tile: Those to which the rows of each expert are.
+        grid_rows: Rows that the units of the device take at a time in a product of more rows than
+            one tile has: with fewer, some of them idle.
         start_s: Launch of a kernel.
         pieces: Kind of op → kernels that one is written with, and those that a bias adds; of others
             one.
@@ -169,6 +171,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     pieces: dict[str, tuple[int, int]] = {}
     tile: int = 1
     expert_tile: int = 1
+    grid_rows: int = 1
     matrix: float | None = None
     formats: tuple[str, ...] = ()
     lanes_per_byte: float = 0.0

@@ -54,6 +54,8 @@ from gambrel.runtimes import Runtime, matches
 #: Work that has a roof of its own; special functions are left out, as in the roofline.
 _COUNTED: Final = (Engine.MATRIX, Engine.VECTOR)
 _WHOLE: Final = 16
+#: Rows of a tile of the units that share a grid.
+_TILE: Final = 32
 #: Bits below which the parts of a weight lie in several places of its block.
 _FEW: Final = 4
 #: Formats of few bits that matrix engines multiply as they are.
@@ -278,6 +280,7 @@ def _slowest(view: OpView, cost: Cost, roofs: Roofs, shares: Shares, moved: Size
                 return None
             continue
         done = flops if stored is None else flops * filled(view, shares.tile, shares.expert_tile)
+        done = done * spread(view, shares.grid_rows)
         rate = share * peak_of(roofs, engine, dtype, roof[1], shares.clock)
         slowest = maximum(slowest, roofline.seconds(done, rate))
     lanes = lanes_of(roofs, shares.lanes_per_byte, shares.clock)
@@ -326,6 +329,17 @@ def filled(view: OpView, tile: int, expert_tile: int = 1) -> Size:
     if tile == 1 or view.kind != "matmul" or not holds(rows > 1):
         return 1
     return ceil_div(rows, tile) * tile / rows
+
+
+def spread(view: OpView, grid_rows: int) -> Size:
+    """Rows that the units have room for over those of the product, where they share its rows.
+
+    A product of no more rows than a tile has is divided by columns.
+    """
+    rows = view.size("m", 1)
+    if grid_rows == 1 or view.kind != "matmul" or not holds(rows > _TILE):
+        return 1
+    return ceil_div(rows, grid_rows) * grid_rows / rows
 
 
 def counted(stored: Size | None) -> tuple[Engine, ...]:
