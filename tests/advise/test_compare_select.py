@@ -266,3 +266,12 @@ def test_runtimes_share_what_is_evaluated_and_say_the_same():
         chosen = Settings(runtime=runtime)
         shared = Fleet(zoo.load("yolov8n"), chosen, bench=YOLO.bench)
         assert shared.on(l4) == Fleet(zoo.load("yolov8n"), chosen).on(l4)
+
+
+def test_under_a_few_watts_servers_of_unknown_power_come_last():
+    few = over("gh200-96gb", "a2", "snapdragon-8-gen-3")
+    found = select(few, parse_limits({"throughput": "30/s", "power": "10W"}))
+    assert hardware(found.unknown) == ["snapdragon-8-gen-3", "gh200-96gb"]
+    # Of its class an A2 draws the least, 60 W.
+    found = select(few, parse_limits({"throughput": "30/s", "power": "100W"}))
+    assert hardware(found.unknown) == ["gh200-96gb", "snapdragon-8-gen-3"]

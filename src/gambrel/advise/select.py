@@ -124,7 +124,8 @@ def select(
         )
     )
     unknown = [c for c in found if c.verdict is Verdict.UNKNOWN]
-    unknown.sort(key=lambda c: (c.strain, *rank(c.row, sort)))
+    hungry = _hungry(over.devices, limits)
+    unknown.sort(key=lambda c: (c.row.hardware in hungry, c.strain, *rank(c.row, sort)))
     near = [c for c in found if _nearly(c)]
     near.sort(key=lambda c: (missed_by(c.constraints), *rank(c.row, sort)))
     met = tuple(c for c in found if c.verdict.meets)
@@ -148,6 +149,16 @@ def select(
             *all_cautions(c.row for c in (*met, *near)),
         ),
     )
+
+
+def _hungry(devices: Sequence[Device], limits: Sequence[Limit]) -> set[str]:
+    """Devices of unknown power in whose class none is known to draw as little as is allowed."""
+    most = min((limit.value for limit in limits if limit.metric == "power"), default=math.inf)
+    least: dict[str, float] = {}
+    for device in devices:
+        if device.tdp_w:
+            least[device.category] = min(device.tdp_w, least.get(device.category, math.inf))
+    return {d.id for d in devices if not d.tdp_w and least.get(d.category, 0.0) > most}
 
 
 def _over_power(candidate: Candidate) -> bool:
