@@ -152,11 +152,12 @@ def path(*flags: str, help: str, section: str = PRINT, **more: Any) -> Option:
 JSON: Final = flag("--json", "as_json", help="Print JSON and nothing else.")
 VERBOSE: Final = flag("--verbose", "-v", help="Show assumptions, sources and definitions as well.")
 HTML: Final = path("--html", help="Write an interactive page.")
-OUTPUT: Final = path(
-    *("--output", "-o"),
-    help="Write a file; the suffix chooses: .html .svg .png .pdf .json .csv .md; repeatable.",
-    multiple=True,
+_WRITES: Final = (
+    "Write a file; the suffix chooses: .html .svg .png .pdf .json .csv .md; repeatable."
 )
+OUTPUT: Final = path("--output", "-o", help=_WRITES, multiple=True)
+#: The same where an output is that of a language model.
+WRITE: Final = path("--write", "-o", "write", help=_WRITES, multiple=True)
 #: Of the commands that compute many points.
 POINTS: Final = path(
     *("--output", "-o"),
@@ -172,6 +173,7 @@ FIGURE: Final = option(
     default="screen",
 )
 SHOWN: Final = (JSON, VERBOSE, HTML, OUTPUT, FIGURE)
+SERVED: Final = (JSON, VERBOSE, HTML, WRITE, FIGURE)
 
 
 def asking(

@@ -38,10 +38,11 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         as_json: bool = False,
         html: Path | None = None,
         output: Sequence[Path] = (),
+        write: Sequence[Path] = (),
         **more: Any,
     ) -> Shown:
         """From the options of a command; the rest are choices of the report."""
-        return cls(as_json=as_json, html=html, output=output, more=more)
+        return cls(as_json=as_json, html=html, output=(*output, *write), more=more)
 
     @property
     def files(self) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import Question, fields_of
-from gambrel.cli.command import HTML, JSON, SHOWN, VERBOSE, asking, command, flag, path
+from gambrel.cli.command import SERVED, SHOWN, asking, command, flag, path
 from gambrel.cli.output import Shown, exit_code
 from gambrel.errors import InputError
 
@@ -18,7 +18,7 @@ _STEP = "decode step on one device, op by op, with its roofline: .html .svg .jso
     "serve-plan",
     path("--decode", help=f"Write the best layout's {_STEP}"),
     path("--prefill", help="The same of the step of a prompt."),
-    *(JSON, VERBOSE, HTML),
+    *SERVED,
     verb="serve-plan",
     examples="""
   gambrel serve-plan config.json --hardware h200 --max-devices 8 --input 8k --output 1k \\
@@ -57,7 +57,7 @@ def _write_step(found: Any, which: str, target: Path) -> None:
 
 @command(
     "serve-sim",
-    *(JSON, VERBOSE, HTML),
+    *SERVED,
     verb="serve-sim",
     examples="""
   gambrel serve-sim llama-3.1-8b -d h100 --rate 10/s --input 2k --output 500 --replicas 2
@@ -81,7 +81,7 @@ def serve_sim(question: Question, **shown: Any) -> int:
 
 @command(
     "serve-split",
-    *(JSON, VERBOSE, HTML),
+    *SERVED,
     verb="serve-split",
     examples="""
   gambrel serve-split llama-3.1-70b -d h100 --precision fp8 --input 4k --output 500 --ttft 1s \\
