@@ -228,6 +228,8 @@ QUALCOMM_NETWORKS = QUALCOMM_TIMES.with_name("networks_unseen.csv")
 QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 #: Times of batches on Huawei's inference chips; see the README beside them.
 ASCEND_TIMES = Path(__file__).parents[1] / "benchmarks/data/ascend/networks.csv"
+#: Of an AXERA chip on a card, to which nothing is fitted but how far the range reaches.
+AXERA_CARDS = Path(__file__).parents[1] / "benchmarks/data/axera/card.csv"
 #: Submissions to MLPerf on Qualcomm's cards; see the README beside them.
 QAIC_TIMES = Path(__file__).parents[1] / "benchmarks/data/qaic/mlperf.csv"
 #: The same of the card of four chips, to which nothing is fitted.

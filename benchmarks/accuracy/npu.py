@@ -29,6 +29,7 @@ from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, answered
 from gambrel.device.catalog import load as load_device
 from npu_rows import (
+    AXERA_CARDS,
     COREML_MACS,
     COREML_UNSEEN,
     HEXAGON,
@@ -69,6 +70,7 @@ BETWEEN = "snapdragon-8-elite"
 #: What is scored but not fitted, and what it is.
 UNSEEN = {
     **{(name, device): _DETECTORS for name in HEXAGON for device in QUALCOMM.values()},
+    ("axera", "ax650n"): {AXERA_CARDS: "an AX8850 on a card"},
     ("coreml", "apple-a15"): {COREML_UNSEEN: "iPhone 13 in the paper of MobileNetV4"},
     ("openvino-npu", "intel-npu-meteor-lake"): {
         INTEL_UNSEEN: "a release of 2024",

@@ -211,10 +211,10 @@ def ranged(
 
 
 def _called(whole: Estimate, call_s: float) -> Estimate:
-    """The same with a range that holds a call from Python."""
+    """The same with a range that holds a call from a host."""
     if not call_s:
         return whole
-    why = f"{whole.reason}; the slow end has a call from Python"
+    why = f"{whole.reason}; the slow end has a call from the host"
     return msgspec.structs.replace(whole, high=whole.high + call_s, reason=why)
 
 

@@ -24,7 +24,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
             apart from the fixed time.
         cores: That a single input is spread over, and that there are, of chips whose cores take
             inputs by themselves where there are enough; None: all work on any input.
-        call_s: What a call from Python took at most beside, s: the slow end of the range has it.
+        call_s: What a call from a host took at most beside, s: the slow end of the range has it.
         rows: Measured runs behind them.
         models: Different models among these.
         low: Lower end of measured / predicted.
