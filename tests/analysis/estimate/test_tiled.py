@@ -405,6 +405,13 @@ def test_one_model_in_two_formats_tells_the_rates_of_both():
     assert ("fp16",) not in scales_of(CHIP, 1, ("fp16",))
 
 
+#: Sets that are further off than any other may be, with the cause; the range says so.
+WORSE = {
+    # Networks that Huawei did not tune (ConvNeXt) take 2.5 times as long, ALBERT half: low confidence.
+    "ascend-310p": 0.34,
+}
+
+
 @pytest.mark.parametrize("c", packaged().tiled, ids=lambda c: f"{c.runtime}-{c.device}")
 def test_stored_constants_are_sound(c):
     assert load_device(c.device)
@@ -419,8 +426,7 @@ def test_stored_constants_are_sound(c):
     else:
         assert c.rows >= 6
         few = c.models < 6
-        most = 0.3 if c.confidence != "low" else 0.35
-        assert c.held_out.mape < (0.6 if few else most)
+        assert c.held_out.mape < (0.6 if few else WORSE.get(c.device, 0.3))
         assert not few or c.confidence == "low"
     assert msgspec.json.decode(msgspec.json.encode(c), type=TiledConstants) == c
 
