@@ -407,7 +407,7 @@ def test_one_model_in_two_formats_tells_the_rates_of_both():
 
 #: Sets that are further off than any other may be, with the cause; the range says so.
 WORSE = {
-    # Networks that Huawei did not tune (ConvNeXt) take 2.5 times as long, ALBERT half: low confidence.
+    # Networks that Huawei did not tune take 2.5 times as long (ConvNeXt), ALBERT takes half.
     "ascend-310p": 0.34,
 }
 
