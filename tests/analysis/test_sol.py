@@ -219,3 +219,11 @@ def test_nothing_known_is_no_speed_of_light_of_zero():
     found = gambrel.analyze("resnet50", hardware="snapdragon-8-elite")
     assert found.sol_time_s is None
     assert found.sol_bound is None
+
+
+def test_notes_are_those_of_the_question_whatever_was_asked_before():
+    asked = "matmul:m=64,n=64,k=64,int8", "hailo-8"
+    first = gambrel.analyze(*asked, runtime="hailort").sol.notes
+    other = gambrel.analyze("matmul:m=64,n=64,k=64,bf16", "hailo-8", runtime="perfect").sol.notes
+    assert any("no bf16 roof" in note for note in other)
+    assert gambrel.analyze(*asked, runtime="hailort").sol.notes == first

@@ -89,10 +89,14 @@ class SolRoofs(msgspec.Struct, frozen=True, kw_only=True):
 
     def proves(self, parts: Sequence[SolPart]) -> bool:
         """Whether all ceilings that the parts are held against are published ones."""
+        return self.memory_proves and all(found.proves for found in self.used(parts))
+
+    def used(self, parts: Sequence[SolPart]) -> list[Any]:
+        """The known rates that the parts are held against, and no other question's."""
         for key in (key for part in parts for key in part.work):
             self.rate(*key)
         used = (self.rates[self._key(*key)] for part in parts for key in part.work)
-        return self.memory_proves and all(found.proves for found in used if found is not None)
+        return [found for found in used if found is not None]
 
     def _key(self, work_class: str, dtype: str, prunable: bool) -> tuple[str, str, bool]:
         return work_class, dtype, prunable and self.roofs.sparsity
@@ -240,7 +244,7 @@ def _unknown(table: CostTable, limits: SolRoofs) -> tuple[str, ...]:
 
 
 def _notes(table: CostTable, limits: SolRoofs) -> tuple[str, ...]:
-    said = [found.note for found in limits.rates.values() if found is not None and found.note]
+    said = [found.note for found in limits.used(table.sol_parts) if found.note]
     if not limits.roofs.off_chip_only and table.sol_parts and limits.kept.capacity_bytes:
         kept = format_capacity(limits.kept.capacity_bytes)
         said.append(f"up to {kept} may stay on chip between runs. {limits.kept.note}".strip())
