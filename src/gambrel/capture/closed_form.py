@@ -12,6 +12,7 @@ from gambrel.closest import closest
 from gambrel.dtypes import GGUF_MIXES, GGUF_PLAIN, parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
+from gambrel.llm.sharded import as_kernels
 from gambrel.llm.config import is_known, read_config
 from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
@@ -110,6 +111,8 @@ def workload_of_spec(
     step = step_of(run, phase, sizes or {}, fixed=numbers, open_others=keep_open)
     chosen = _precisions(run, precision)
     found = build(run, step, chosen, as_code=layers == "code")
+    if layers != "code":
+        found = as_kernels(found, chosen)
     if chosen.weights in (*GGUF_MIXES, *GGUF_PLAIN) and not chosen.names("weights"):
         from gambrel.capture.weights.mixes import as_quantized
 

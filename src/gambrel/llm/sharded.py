@@ -69,7 +69,7 @@ def build_rank(
         absorbed=absorbed,
         exchange=exchange,
     )
-    workload = _as_kernels(workload, chosen, runtime)
+    workload = as_kernels(workload, chosen, runtime)
     scheme = "" if chosen.name == workload.dtype else chosen.name
     workload = _replace(workload, precisions=scheme, chosen_dtype=True)
     if sharding.devices == 1:
@@ -78,8 +78,10 @@ def build_rank(
     return place(workload, sharding, topology or Topology(), runtime)
 
 
-def _as_kernels(workload: Workload, precisions: Precisions, runtime: str) -> Workload:
+def as_kernels(workload: Workload, precisions: Precisions, runtime: str = "") -> Workload:
     """Says which kernels of narrow formats run, for the expected time.
+
+    Without the name of an engine, those that all of them run.
 
     Checkpoints in nvfp4, and those in fp8 that TensorRT-LLM runs, carry the scales of activations.
     Published mixtures in fp8 have scales a block; so have other weights where the formats say so.
