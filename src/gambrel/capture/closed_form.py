@@ -12,13 +12,12 @@ from gambrel.closest import closest
 from gambrel.dtypes import GGUF_MIXES, GGUF_PLAIN, parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
 from gambrel.llm.build import build
-from gambrel.llm.sharded import as_kernels
 from gambrel.llm.config import is_known, read_config
 from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
-from gambrel.llm.sharded import as_run
+from gambrel.llm.sharded import as_kernels, as_run
 from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
 from gambrel.llm.step import ForwardPass, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
