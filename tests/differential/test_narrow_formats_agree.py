@@ -9,6 +9,9 @@ CASES = [
     ("llama-3.1-8b", "h100-sxm5-80gb", "fp8", "vllm"),
     ("qwen3-8b", "h100-sxm5-80gb", "fp8,block=128", "sglang"),  # scales of blocks
     ("llama-3.1-8b", "h100-sxm5-80gb", "w4a16", "sglang"),
+    ("llama-3.1-8b", "h100-sxm5-80gb", "fp8", "tensorrt-llm"),
+    ("qwen3-30b-a3b", "h100-sxm5-80gb", "fp8", "vllm"),  # experts
+    ("qwen3-30b-a3b", "h100-sxm5-80gb", "fp8", "tensorrt-llm"),
 ]
 
 

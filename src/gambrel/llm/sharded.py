@@ -69,7 +69,7 @@ def build_rank(
         absorbed=absorbed,
         exchange=exchange,
     )
-    workload = as_kernels(workload, chosen, runtime)
+    workload = as_kernels(workload, chosen)
     scheme = "" if chosen.name == workload.dtype else chosen.name
     workload = _replace(workload, precisions=scheme, chosen_dtype=True)
     if sharding.devices == 1:
@@ -78,28 +78,19 @@ def build_rank(
     return place(workload, sharding, topology or Topology(), runtime)
 
 
-def as_kernels(workload: Workload, precisions: Precisions, runtime: str = "") -> Workload:
+def as_kernels(workload: Workload, precisions: Precisions) -> Workload:
     """Says which kernels of narrow formats run, for the expected time.
 
-    Without the name of an engine, those that all of them run.
-
-    Checkpoints in nvfp4, and those in fp8 that TensorRT-LLM runs, carry the scales of activations.
-    Published mixtures in fp8 have scales a block; so have other weights where the formats say so.
-    vLLM runs experts in mxfp4, where the device multiplies them itself, by kernels that quantise
-    nothing on the way; its kernels for experts with one fp8 scale a tensor are no example for them.
+    Checkpoints in nvfp4 carry the scales of activations. Published mixtures in fp8 have scales a
+    block; so have other weights where the formats say so.
     """
-    blocks = bool(precisions.block)
-    static = {"nvfp4"} | ({"fp8"} if runtime == "tensorrt-llm" and not blocks else set())
     ops = []
     for op in workload.ops:
         scales = ""
         dtype = op.attrs.get("compute_dtype")
-        if op.kind == "matmul" and dtype in static:
+        if op.kind == "matmul" and dtype == "nvfp4":
             scales = "static_scales"
-        elif op.kind == "grouped_matmul" and dtype == "fp8" and runtime == "vllm":
-            stored = workload.tensors[op.inputs[1]].dtype
-            scales = "static_scales" if stored == "mxfp4" else "block_scales"
-        elif dtype == "fp8" and blocks:
+        elif dtype == "fp8" and precisions.block:
             scales = "block_scales"
         ops.append(_replace(op, attrs={**op.attrs, scales: True}) if scales else op)
     return _replace(workload, ops=tuple(ops))

@@ -347,7 +347,23 @@ class Estimator:
         if is_batch_of_weights(view) and self._widens_batches():
             return "bf16"
         serves = self._framework not in ("any", "torch")
-        return "fp8" if serves and scheme == f"fp8{STORED}" else scheme
+        if serves and scheme == f"fp8{STORED}":
+            scheme = "fp8"
+        return self._own_kernels(view) if scheme == "fp8" else scheme
+
+    def _own_kernels(self, view: OpView) -> str:
+        """The kernels of an engine for a product in fp8, where others than for a scale a tensor.
+
+        Checkpoints that TensorRT-LLM runs carry the scales of activations. vLLM's kernels for
+        experts with one scale a tensor, as they were measured, are no example for those with scales
+        a block, nor for experts in mxfp4, for which nothing is quantised on the way.
+        """
+        if self._framework == "trtllm" and view.kind == "matmul":
+            return "static_scales"
+        if self._framework == "vllm" and view.kind == "grouped_matmul":
+            stored = view.inputs[1].dtype if len(view.inputs) > 1 else ""
+            return "static_scales" if stored == "mxfp4" else "fp8_block"
+        return "fp8"
 
     def _widens_batches(self) -> bool:
         on = _WIDE_BATCHES.get(self._framework)

@@ -196,7 +196,7 @@ def _matmul(c: Constants, machine: Chip, task: Task) -> Size:
         pace=task.pace,
         padded=bool(view.attrs.get("padded_rows")),
     )
-    if not view.attrs.get("static_scales"):
+    if task.scheme != "static_scales":
         return seconds
     # A kernel of its own reads the activations, 16 bits wide, and writes them narrow.
     once = b * m * k * (2 + width) / machine.streaming(c["memory"])
