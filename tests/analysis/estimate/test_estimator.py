@@ -324,3 +324,25 @@ def test_products_on_vector_units_are_split_like_others():
     found = on("a100-sxm4-80gb", views.matmul(1, 1000, 1280, "fp32"))
     assert 2.5e-6 < found.value < 29e-6
     assert found.value > on("a100-sxm4-80gb", views.matmul(1, 1000, 1280)).value
+
+
+@pytest.mark.parametrize(
+    ("framework", "kernel"),
+    [("trtllm", "static_scales"), ("vllm", "fp8"), ("sglang", "fp8"), ("any", "fp8")],
+)
+def test_products_in_fp8_run_the_kernels_of_their_engine(framework, kernel):
+    """Checkpoints that TensorRT-LLM runs carry the scales of activations."""
+    roofs = roofs_of(catalog.load("h100-sxm5-80gb"))
+    view = views.matmul(64, 4096, 4096, "fp16", weight="fp8")
+    view = msgspec.structs.replace(view, attrs={"compute_dtype": "fp8"})
+    asked = Estimator(roofs, framework=framework).formula_input(view, cost(view))
+    assert asked.task.scheme == kernel
+
+
+@pytest.mark.parametrize(("framework", "kernel"), [("vllm", "fp8_block"), ("sglang", "fp8")])
+def test_experts_in_fp8_under_vllm_have_scales_a_block(framework, kernel):
+    roofs = roofs_of(catalog.load("h100-sxm5-80gb"))
+    view = views.grouped(64)
+    view = msgspec.structs.replace(view, attrs={**view.attrs, "compute_dtype": "fp8"})
+    asked = Estimator(roofs, framework=framework).formula_input(view, cost(view))
+    assert asked.task.scheme == kernel

@@ -358,7 +358,7 @@ class Estimator:
         experts with one scale a tensor, as they were measured, are no example for those with scales
         a block, nor for experts in mxfp4, for which nothing is quantised on the way.
         """
-        if self._framework == "trtllm" and view.kind == "matmul":
+        if self._framework == "trtllm" and view.kind == "matmul" and not is_batch_of_weights(view):
             return "static_scales"
         if self._framework == "vllm" and view.kind == "grouped_matmul":
             stored = view.inputs[1].dtype if len(view.inputs) > 1 else ""
