@@ -2,9 +2,8 @@
 
     python benchmarks/delta_scan.py
 
-Nothing but the cycles of a step from chunk to chunk was fitted to these rows
-(gambrel.analysis.estimate.scan_forms); decode rows are held against the formula of kernels that
-read and write.
+Three numbers of cycles were fitted to these rows (gambrel.analysis.estimate.scan_forms).
+benchmarks/accuracy/delta_rule.py scores measured kernels to which nothing was fitted.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pathlib import Path
 from benchmarks.common import report
 
 from gambrel.analysis.estimate.estimator import Estimator
+from gambrel.analysis.measures import Estimate
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.device.catalog import load
@@ -35,8 +35,8 @@ def rows() -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def expected_s(row: dict[str, str]) -> float:
-    """The op of a layer as the estimator has it, s."""
+def expected(row: dict[str, str], runtime: str = "sglang") -> Estimate:
+    """The op of a layer as the estimator has it."""
     batch, tokens = int(row["batch"]), int(row["tokens"])
     step: ForwardPass = prefill(batch, tokens) if tokens > 1 else decode(batch, 2)
     config = {
@@ -55,16 +55,19 @@ def expected_s(row: dict[str, str]) -> float:
     }
     spec = spec_of(config)
     assert spec is not None
-    settings = Settings(runtime="sglang")
+    settings = Settings(runtime=runtime)
     workload = build(spec, step, Precisions.parse("bf16", "bf16"))
     bench = Workbench(workload, {}, settings.conventions)
     machine = Machine(load(row["device"]), settings)
     chosen = machine.chosen(bench.workload, settings)
-    items = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).items
+    engine = chosen.runtime.runtime
+    items = bench.table(chosen.precision, machine.plan(engine)).items
     item = next(i for i in items if i.view.kind == "delta_scan")
-    found = Estimator(machine.roofs, framework="sglang").seconds(item.view, item.cost, 0.0)
+    found = Estimator(machine.roofs, framework=engine.constants[0]).estimate(
+        item.view, item.cost, 0.0, 1
+    )
     assert found is not None
-    return float(found.seconds)
+    return found
 
 
 def main() -> None:
@@ -72,7 +75,7 @@ def main() -> None:
     groups = defaultdict[tuple[str, ...], list[float]](list)
     for row in rows():
         key = row["phase"], row["device"], row["source"]
-        groups[key].append(expected_s(row) / float(row["seconds"]))
+        groups[key].append(expected(row).value / float(row["seconds"]))
     report(
         "delta_scan",
         "Kernels of the gated delta rule, expected against published",

@@ -14,6 +14,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gambrel.analysis.result import Analysis
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -39,6 +41,20 @@ class Run:
     roofline: float | None = None
     sol: float | None = None
     proven: bool = True
+
+    @classmethod
+    def of(cls, name: str, measured: float, found: Analysis) -> Run:
+        """A row beside the answer to its question, in constants as they are shipped."""
+        expected = found.expected_time_s
+        return cls(
+            name=name,
+            measured=measured,
+            expected=expected and expected.value,
+            low=expected and expected.low,
+            high=expected and expected.high,
+            roofline=found.roofline_time_s,
+            sol=found.sol_time_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

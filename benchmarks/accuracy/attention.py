@@ -62,13 +62,5 @@ def run(row: dict[str, str]) -> Run:
         GPUS[row["gpu"]][0],
         runtime=STACKS[row["framework"].partition("/")[0]][0],
     )
-    expected = found.expected_time_s
-    return Run(
-        name=f"{row['gpu']} {row['framework']} {batch}x{heads}x{tokens}x{width}",
-        measured=float(row["us"]) * 1e-6,
-        expected=expected and expected.value,
-        low=expected and expected.low,
-        high=expected and expected.high,
-        roofline=found.roofline_time_s,
-        sol=found.sol_time_s,
-    )
+    name = f"{row['gpu']} {row['framework']} {batch}x{heads}x{tokens}x{width}"
+    return Run.of(name, float(row["us"]) * 1e-6, found)

@@ -57,17 +57,8 @@ def image(row: dict[str, str]) -> Run:
         precision=row["precision"],
         sizes={name: int(size) for name, size in parts},
     )
-    expected = found.expected_time_s
-    assert expected is not None
-    return Run(
-        name=f"{row['model']} {row['sizes']} {row['device']} {row['runtime']}",
-        measured=float(row["seconds"]),
-        expected=expected.value,
-        low=expected.low,
-        high=expected.high,
-        roofline=found.roofline_time_s,
-        sol=found.sol_time_s,
-    )
+    name = f"{row['model']} {row['sizes']} {row['device']} {row['runtime']}"
+    return Run.of(name, float(row["seconds"]), found)
 
 
 def product(row: dict[str, str]) -> Run:

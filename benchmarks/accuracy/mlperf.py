@@ -66,16 +66,8 @@ def _asked(row: dict[str, str]) -> Run:
         batch_size=int(row["batch"]),
         **sizes,
     )
-    expected = found.expected_time_s
-    return Run(
-        name=f"{row['model']} {row['device']} {row['precision']} {row['batch']}",
-        measured=float(row["ms"]) * 1e-3,
-        expected=expected and expected.value,
-        low=expected and expected.low,
-        high=expected and expected.high,
-        roofline=found.roofline_time_s,
-        sol=found.sol_time_s,
-    )
+    name = f"{row['model']} {row['device']} {row['precision']} {row['batch']}"
+    return Run.of(name, float(row["ms"]) * 1e-3, found)
 
 
 def held_out(found: Sequence[Row], scores: Scorer) -> Iterable[Score]:

@@ -3,7 +3,7 @@
 import pytest
 
 from gambrel.capture.named_op import named_op
-from gambrel.errors import UnknownNameError
+from gambrel.errors import InputError, UnknownNameError
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,12 @@ from gambrel.errors import UnknownNameError
 )
 def test_sizes_have_the_names_of_the_table_of_ops_too(short, long):
     assert named_op(short).ops == named_op(long).ops
+
+
+@pytest.mark.parametrize("text", ["matmul:m=2,m=3,n=3,k=5", "matmul:b=2,batch=3,m=2,n=3,k=5"])
+def test_a_size_is_given_once(text):
+    with pytest.raises(InputError, match="is given twice"):
+        named_op(text)
 
 
 def test_other_names_are_refused():

@@ -115,3 +115,15 @@ def test_what_needs_a_stream_says_so(command: str, closed: str, said: str) -> No
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_reader_of_both_streams_that_goes_away_costs_no_file(tmp_path) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    command = [sys.executable, "-m", "gambrel", "analyze", "resnet50", "-d", "a100"]
+    named = [part for file in files for part in ("-o", str(file))]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*command, *named], stdout=writing, stderr=writing, check=False)
+    os.close(writing)
+    assert done.returncode == 0
+    assert all(file.stat().st_size for file in files)

@@ -28,6 +28,7 @@ from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.attention import SPLIT, split_scores
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
+from gambrel.ops.scan import DELTA_RULE
 from gambrel.roofline import maximum
 from gambrel.runtimes import Kernels, UnitTiling
 from gambrel.workload import Op, Role
@@ -404,10 +405,12 @@ class _Builder:
         return replace(found, work=work)
 
     def _seen(self, view: OpView) -> OpView:
-        """An op as what predicts it sees it: an attention of several kernels says so."""
-        if not self._plan.split_attention or view.kind not in SPLIT:
-            return view
-        return replace(view, attrs={**view.attrs, "split": True})
+        """An op as what predicts it sees it: what is other kernels than usual says so."""
+        if self._plan.split_attention and view.kind in SPLIT:
+            return replace(view, attrs={**view.attrs, "split": True})
+        if self._plan.fused_delta_rule and view.kind == DELTA_RULE:
+            return replace(view, attrs={**view.attrs, "fused": True})
+        return view
 
     def table(self, *, bulk: bool) -> CostTable:
         """The finished table."""

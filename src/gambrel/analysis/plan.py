@@ -32,6 +32,7 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
         tf32: fp32 convolutions run in TF32.
         int8_blocks: Weights that are stored in blocks are multiplied as int8.
         split_attention: Scores of attention pass through memory between several kernels.
+        fused_delta_rule: Prompts of the gated delta rule are one kernel.
         resident_bytes: On-chip memory of a device that lives off its host link, all of which might
             keep weights between runs; None for every other device.
         cached_bytes: What of it the runtime uses for them; None: all of it.
@@ -46,6 +47,7 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
     tf32: bool = False
     int8_blocks: bool = False
     split_attention: bool = False
+    fused_delta_rule: bool = False
     resident_bytes: int | None = None
     cached_bytes: int | None = None
     host_ops: HostOps | None = None
@@ -79,7 +81,8 @@ def plan_of(
         persistent=runtime.persistent_recurrence,
         tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
         int8_blocks=_int8_blocks(runtime, device),
-        split_attention=bool(runtime.split_attention) and matches(runtime.split_attention, device),
+        split_attention=_among(runtime.split_attention, device),
+        fused_delta_rule=_among(runtime.fused_delta_rule, device),
         resident_bytes=held if off_chip_only else None,
         cached_bytes=round(held * residency.weights_share) if off_chip_only and residency else None,
         host_ops=runtime.host_ops,
@@ -110,8 +113,13 @@ def in_int8(
     return found
 
 
+def _among(patterns: tuple[str, ...], device: Device) -> bool:
+    """Whether a device is one of those that a rule names; no pattern names none."""
+    return bool(patterns) and matches(patterns, device)
+
+
 def _int8_blocks(runtime: Runtime, device: Device) -> bool:
     """Whether blocks of weights are multiplied as int8: by the runtime, and with a roof for it."""
-    if not runtime.int8_blocks or not matches(runtime.int8_blocks, device):
+    if not _among(runtime.int8_blocks, device):
         return False
     return any(device.ceiling(engine, "int8") for engine in ("matrix", "vector"))

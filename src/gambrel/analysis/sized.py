@@ -17,6 +17,7 @@ from gambrel.analysis.traffic import OffChip
 from gambrel.ops import Cost
 from gambrel.ops.attention import SPLIT
 from gambrel.ops.base import Engine
+from gambrel.ops.scan import DELTA_RULE
 from gambrel.runtimes import HostOps, Kernels
 from gambrel.workload import Op, Workload
 
@@ -105,6 +106,7 @@ class SizedWorkload:
             persistent=plan.persistent and uses.steps,
             int8_blocks=plan.int8_blocks and uses.blocks,
             split_attention=plan.split_attention and uses.attention,
+            fused_delta_rule=plan.fused_delta_rule and uses.delta_rule,
         )
         allowance = plan.allowance
         if allowance is None or plan.kernels is not Kernels.TILED:
@@ -123,13 +125,15 @@ class SizedWorkload:
             steps=any(kind in STEPPED for kind, _, _ in rows),
             blocks=any(has_blocks(view) for _, view, _ in rows),
             attention=any(kind in SPLIT for kind, _, _ in rows),
+            delta_rule=any(kind == DELTA_RULE for kind, _, _ in rows),
         )
 
 
 class _Uses(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a workload has fp32 convolutions, dependent steps, weights in blocks, attention."""
+    """Whether a workload has ops that rules of a runtime are about."""
 
     fp32_convolutions: bool
     steps: bool
     blocks: bool
     attention: bool
+    delta_rule: bool

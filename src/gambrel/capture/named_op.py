@@ -98,6 +98,8 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
             name = name if name in known else _ALSO.get(name, name)
             if name not in known:
                 raise UnknownNameError(f"size of {cut(text)}", name, known)
+            if name in sizes:
+                raise InputError(f"{cut(text)}: {name} is given twice.")
             if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= _MOST):
                 raise InputError(f"{cut(text)}: {name}={cut(value)} is not a whole number above 0.")
             sizes[name] = int(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gambrel.analysis.question import PRINT, Question
 from gambrel.cli.command import SHOWN, command, flag, option, path
-from gambrel.cli.output import Shown
+from gambrel.cli.output import Shown, wrote
 from gambrel.errors import InputError
 
 _CHECKPOINT = (
@@ -72,7 +72,7 @@ def analyze(
         (pictures, Pictures(analysis=found[0])),
     ):
         if target is not None:
-            print(f"wrote {write(drawn, target)}", file=sys.stderr)
+            wrote(write(drawn, target))
 
 
 def _check_single(target: Path | None, several: bool, record: type) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gambrel.cli.command import HTML, JSON, VERBOSE, command, flag, number, option, path
-from gambrel.cli.output import Shown, progress
+from gambrel.cli.output import Shown, progress, wrote
 from gambrel.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def fleet(
         if into is None:
             raise InputError("--worker needs --into FOLDER, where --gather finds the report.")
         target = write_report(into, name or socket.gethostname(), effort)
-        print(f"wrote {target}", file=sys.stderr)
+        wrote(target)
         return 0
     date = datetime.now(UTC).isoformat(timespec="seconds")
     checkups = _checkups(scheduler, gather, effort, links=links, at_once=at_once)
@@ -148,4 +148,4 @@ def _write(report: FleetReport, target: Path) -> None:
     check_target(target)
     content = textfile(report).encode() if target.suffix == ".prom" else parquet(report)
     replace_file(target, content)
-    print(f"wrote {target}", file=sys.stderr)
+    wrote(target)

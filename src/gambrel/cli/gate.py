@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from gambrel.cli.command import SHOWN, LazyGroup, argument, command, flag, option, path, rows
-from gambrel.cli.output import Shown, exit_code
+from gambrel.cli.output import Shown, exit_code, wrote
 
 gate = LazyGroup(
     "gate",
@@ -106,7 +105,7 @@ def check(
     for extra, content in ((junit, gate_files.junit), (sarif, gate_files.sarif)):
         if extra is not None:
             replace_file(extra, content(found))
-            print(f"wrote {extra}", file=sys.stderr)
+            wrote(extra)
     asked.emit(found)
     return exit_code(found.passed)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.question import PRINT, Question
 from gambrel.cli.command import FIGURE, JSON, OUTPUT, VERBOSE, argument, command, flag, option
-from gambrel.cli.output import Shown, write_text
+from gambrel.cli.output import Shown, write_text, wrote
 from gambrel.errors import InputError
 from gambrel.fileio import check_writable
 
@@ -157,7 +156,7 @@ def _annotate(standing: Standing, source: Path, target: Path) -> None:
     with watched([source]):
         added = annotate(source, target, standing.device)
     rest = f", {added.without:,} kernels without known work" if added.without else ""
-    print(f"wrote {target}: {added.spans:,} ops or kernels annotated{rest}", file=sys.stderr)
+    wrote(f"{target}: {added.spans:,} ops or kernels annotated{rest}")
 
 
 def _join(standing: Standing, question: Question) -> JoinedRun | None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -80,7 +80,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         write_text(str(render(record, "json" if self.as_json else "table", options)))
         for path, content in drawn:
             replace_file(path, content)
-            print(f"wrote {path}", file=sys.stderr)
+            wrote(path)
 
     def options(self) -> Options:
         """Width and colour of the terminal with the choices of the reader."""
@@ -105,16 +105,24 @@ def write_text(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away (`gambrel ... | head`); files that were asked for are still written.
-        _discard_stdout()
+        _discard(sys.stdout)
     except OSError as error:
-        _discard_stdout()
+        _discard(sys.stdout)
         raise InputError(f"cannot write to standard output: {error.strerror}.") from None
 
 
-def _discard_stdout() -> None:
+def wrote(what: object) -> None:
+    """Says on stderr what was written; where its reader went away, the work goes on."""
+    try:
+        print(f"wrote {what}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
     """What is left to write goes nowhere; Python would complain about it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gambrel.analysis.question import PRINT
 from gambrel.cli.command import SHOWN, command, flag, number, option, path
-from gambrel.cli.output import Shown, progress
+from gambrel.cli.output import Shown, progress, wrote
 from gambrel.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ def _save(found: HardwarePeaks, target: Path) -> None:
 
     device = msgspec.structs.replace(found.to_device(), id=target.stem, aliases=())
     replace_file(target, to_toml(device).encode())
-    print(f"wrote {target}", file=sys.stderr)
+    wrote(target)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import Question, fields_of
 from gambrel.cli.command import SERVED, SHOWN, asking, command, flag, path
-from gambrel.cli.output import Shown, exit_code
+from gambrel.cli.output import Shown, exit_code, wrote
 from gambrel.errors import InputError
 
 _STEP = "decode step on one device, op by op, with its roofline: .html .svg .json .csv .md."
@@ -52,7 +51,7 @@ def _write_step(found: Any, which: str, target: Path) -> None:
     if not found.best:
         raise InputError(f"--{which}: nothing meets the targets, so there is no step to write.")
     getattr(found.best[0], which).save(target)
-    print(f"wrote {target}", file=sys.stderr)
+    wrote(target)
 
 
 @command(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 from gambrel.analysis.question import FIELDS, PRINT
 from gambrel.cli.command import SHOWN, argument, command, flag, number, option, path, rows
-from gambrel.cli.output import Shown
+from gambrel.cli.output import Shown, wrote
 from gambrel.errors import InputError
 
 _HOW = "How it runs"
@@ -100,9 +99,9 @@ def profile(
         analyzer.profile(device, warmup=warmup, steps=steps, train=train, optimizer=optimizer)
     if save is not None:
         analyzer.save(save)
-        print(f"wrote {save}", file=sys.stderr)
+        wrote(save)
     if calibrate is not None:
-        print(f"wrote {analyzer.calibrate(calibrate)}", file=sys.stderr)
+        wrote(analyzer.calibrate(calibrate))
     warned = dict.fromkeys(str(w.message) for w in said if w.category is UserWarning)
     asked.emit(
         Profiled(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gambrel.ops.base import Cost, OpView, Size, ceil_div, formula, work
+
+#: The gated delta rule over a sequence.
+DELTA_RULE: Final = "delta_scan"
 
 
 @formula("selective_scan")
@@ -102,7 +107,7 @@ def ssd_scan_backward(op: OpView) -> Cost:
     return Cost(work=work(op.operand_dtype(1), matrix=matrix, vector=3 * vector, special=special))
 
 
-@formula("delta_scan")
+@formula(DELTA_RULE)
 def delta_scan(op: OpView) -> Cost:
     """Gated delta rule, per token and head: 6·key_dim·value_dim of products, one decay a value.
 

@@ -282,6 +282,7 @@ class Runtime(
             unpacked to 16 bits first.
         split_attention: Patterns of devices where attention is several kernels, between which its
             scores pass through memory.
+        fused_delta_rule: Patterns of devices where prompts of the gated delta rule are one kernel.
         constants: Names under which fitted constants of its kernels are stored, best first; empty
             where nothing was measured.
         part_of: Runtime whose name means this one on the devices of this one.
@@ -321,6 +322,7 @@ class Runtime(
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()
     split_attention: tuple[str, ...] = ()
+    fused_delta_rule: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     part_of: str = ""
     host: tuple[Host, ...] = ()

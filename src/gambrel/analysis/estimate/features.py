@@ -14,6 +14,7 @@ from gambrel.dtypes import BITS, width_bytes
 from gambrel.ops import Cost, OpView, cost
 from gambrel.ops.base import Engine, Size, holds, minimum, product, total, where
 from gambrel.ops.matmul import touched_share
+from gambrel.ops.scan import DELTA_RULE
 from gambrel.roofline import maximum
 
 #: Up to so many query tokens a sequence, the kernels of decoding run.
@@ -347,12 +348,21 @@ def _stream(c: Constants, machine: Chip, task: Task) -> Size:
 
 
 def _delta_scan(c: Constants, machine: Chip, task: Task) -> Size:
-    """A prompt in chunks; a few tokens by one kernel, which reads and writes the state."""
+    """A prompt in chunks, by several kernels or one; a few tokens by a kernel of their own."""
     view = task.view
     batch, tokens, heads = view.size("batch"), view.size("seq"), view.size("heads")
     if decodes(view, "seq"):
         return scan_forms.token(
             c, machine, batch=batch * tokens, heads=heads, traffic_bytes=task.traffic_bytes
+        )
+    if view.attrs.get("fused"):
+        return scan_forms.fused(
+            c,
+            machine,
+            batch=batch,
+            tokens=tokens,
+            heads=heads,
+            traffic_bytes=task.traffic_bytes,
         )
     return scan_forms.prompt(
         c,
@@ -471,6 +481,6 @@ RULES: Final[dict[str, Rule]] = {
     "convolution_backward": _CONVOLUTION,
     "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
     "attention_backward": _UNCACHED,
-    "delta_scan": Rule(form="stream", seconds=_delta_scan, scheme=_any, least="low"),
+    DELTA_RULE: Rule(form="stream", seconds=_delta_scan, scheme=_any, least="low"),
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }

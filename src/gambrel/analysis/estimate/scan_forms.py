@@ -8,10 +8,12 @@ chunks of a sequence one after another. These times overlap imperfectly:
 
     prompt: starts + norm(chunks · step, heads · chunks · cycles / units, bytes / rate)
     token:  norm(heads · cycles / units, bytes / rate)
+    fused:  norm(chunks · ceil(heads / units) · cycles, bytes / rate)
 
-The three numbers of cycles were fitted to times that flashinfer-ai/flashinfer and vllm-project/vllm
-published of these kernels beside their own (benchmarks/delta_scan.py has the errors); the bytes
-are counted.
+The numbers of cycles of the first two were fitted to times that flashinfer-ai/flashinfer and
+vllm-project/vllm published of these kernels beside their own (benchmarks/delta_scan.py has the
+errors), that of the last to half of the measured kernels of benchmarks/accuracy/delta_rule.py; the
+bytes are counted.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ STEP_CYCLES: Final = 2900
 #: Cycles that a chunk of a head, and a single token of one, keep a multiprocessor.
 CHUNK_CYCLES: Final = 23_000
 TOKEN_CYCLES: Final = 5200
+#: Cycles of a chunk of a head in FlashInfer's one kernel.
+FUSED_CYCLES: Final = 5200
 
 
 def prompt(
@@ -64,6 +68,26 @@ def prompt(
     busy = _busy(machine, batch * heads * chunks * CHUNK_CYCLES)
     work = forms.overlap(forms.overlap(stepped, busy), moved)
     return (KERNELS - 1) * forms.launch(c, machine) + work
+
+
+def fused(
+    c: Constants, machine: Chip, *, batch: Size, tokens: Size, heads: Size, traffic_bytes: Size
+) -> Size:
+    """Seconds of work of prompts in one kernel, which keeps on chip what others hand over.
+
+    A multiprocessor takes a head of a sequence and walks over its chunks.
+
+    Args:
+        c: Constants of streaming kernels.
+        machine: The device.
+        batch: Sequences.
+        tokens: Of each.
+        heads: Of values.
+        traffic_bytes: Of the op.
+    """
+    moved = traffic_bytes / machine.streaming(c["memory"])
+    rounds = ceil_div(tokens, CHUNK) * forms.ceil(batch * heads / machine.units)
+    return forms.overlap(rounds * FUSED_CYCLES / machine.clock_hz, moved)
 
 
 def token(c: Constants, machine: Chip, *, batch: Size, heads: Size, traffic_bytes: Size) -> Size:

@@ -43,14 +43,7 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
     yield "Kernels", found.kernels.value
     yield "Runs on", ", ".join(found.runs_on) or "any device"
     yield "Formats", ", ".join(found.formats) or "those of the device"
-    if found.halves:
-        where = ", ".join(found.halves)
-        yield (
-            "In 16 bits",
-            f"networks in fp32, on {where} with a rate in fp16, unless fp32 is asked for",
-        )
-    if found.narrow_sums:
-        yield "Sums", "matmuls in fp16 are summed in fp16 where the device is faster so"
+    yield from _special(found)
     if found.aliases:
         yield "Also called", ", ".join(found.aliases)
     if found.graph:
@@ -91,6 +84,20 @@ def _facts(found: Runtime) -> Iterator[tuple[str, str]]:
     for default in found.default_for:
         formats = f" in {', '.join(default.formats)}" if default.formats else ""
         yield "Default for", f"{', '.join(default.devices)}{formats}"
+
+
+def _special(found: Runtime) -> Iterator[tuple[str, str]]:
+    """What its kernels do otherwise than most, and where."""
+    if found.halves:
+        where = ", ".join(found.halves)
+        yield (
+            "In 16 bits",
+            f"networks in fp32, on {where} with a rate in fp16, unless fp32 is asked for",
+        )
+    if found.narrow_sums:
+        yield "Sums", "matmuls in fp16 are summed in fp16 where the device is faster so"
+    if found.fused_delta_rule:
+        yield "Delta rule", f"prompts by one kernel on {', '.join(found.fused_delta_rule)}"
 
 
 def _divided(states: States | None) -> str:
