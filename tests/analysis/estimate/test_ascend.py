@@ -1,46 +1,22 @@
 """Times on Huawei's inference chips that its model zoo publishes, and on an NPU of AMD."""
 
-import csv
 import statistics
-from pathlib import Path
 
 import pytest
 
 import gambrel
 from gambrel.runtimes import runtime
-
-DATA = Path(__file__).parents[3] / "benchmarks/data"
-
-
-def asked(row):
-    sizes = {k: int(row[k]) for k in ("batch", "seq", "image") if row.get(k)}
-    found = gambrel.analyze(
-        row["model"], hardware=row["device"], precision=row["format"], sizes=sizes
-    )
-    return found, float(row["ms"]) / 1e3
-
-
-def read(name):
-    with (DATA / name).open(newline="", encoding="utf-8") as file:
-        return [asked(row) for row in csv.DictReader(file)]
+from tests.analysis.estimate.published import answers, error, inside
 
 
 @pytest.fixture(scope="module")
 def ascend():
-    return read("ascend/networks.csv")
+    return answers("ascend/networks.csv")
 
 
 @pytest.fixture(scope="module")
 def ryzen():
-    return read("ryzen/networks.csv")
-
-
-def inside(found, measured):
-    return found.expected_time_s.low <= measured <= found.expected_time_s.high
-
-
-def error(found, measured):
-    return abs(found.expected_time_s.value / measured - 1)
+    return answers("ryzen/networks.csv")
 
 
 def test_no_run_is_faster_than_the_speed_of_light(ascend, ryzen):

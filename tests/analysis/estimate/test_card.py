@@ -1,30 +1,15 @@
 """Rates of an AXERA chip on a card, to which nothing is fitted but how far the range reaches."""
 
-import csv
 import statistics
-from pathlib import Path
 
 import pytest
 
-import gambrel
-
-ROWS = Path(__file__).parents[3] / "benchmarks/data/axera/card.csv"
-
-
-def asked(row):
-    found = gambrel.analyze(
-        row["model"],
-        hardware=row["device"],
-        precision=row["format"],
-        batch_size=int(row["batch"]),
-    )
-    return found, float(row["ms"]) / 1e3
+from tests.analysis.estimate.published import answers, error, inside
 
 
 @pytest.fixture(scope="module")
 def rows():
-    with ROWS.open(newline="", encoding="utf-8") as file:
-        return [asked(row) for row in csv.DictReader(file)]
+    return answers("axera/card.csv")
 
 
 def test_no_run_is_faster_than_the_speed_of_light(rows):
@@ -32,13 +17,11 @@ def test_no_run_is_faster_than_the_speed_of_light(rows):
 
 
 def test_nearly_all_are_inside_the_range(rows):
-    times = [(found.expected_time_s, measured) for found, measured in rows]
-    assert sum(e.low <= measured <= e.high for e, measured in times) >= len(rows) - 1
+    assert sum(inside(*row) for row in rows) >= len(rows) - 1
 
 
 def test_half_of_them_are_within_a_sixth(rows):
-    errors = [abs(found.expected_time_s.value / measured - 1) for found, measured in rows]
-    assert statistics.median(errors) < 1 / 6
+    assert statistics.median(error(*row) for row in rows) < 1 / 6
 
 
 def test_a_reader_is_told_of_the_call(rows):

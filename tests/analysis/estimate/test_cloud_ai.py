@@ -1,29 +1,18 @@
 """Times on Qualcomm's Cloud AI 100 that were submitted to MLPerf."""
 
-import csv
 import statistics
-from pathlib import Path
 
 import pytest
 
 import gambrel
+from tests.analysis.estimate.published import answers, error, inside
 
-ROWS = Path(__file__).parents[3] / "benchmarks/data/qaic/mlperf.csv"
 CARD = "cloud-ai-100-pro"
-
-
-def asked(row):
-    sizes = {k: int(row[k]) for k in ("batch", "seq") if row[k]}
-    found = gambrel.analyze(
-        row["model"], hardware=row["device"], precision=row["format"], sizes=sizes
-    )
-    return found, float(row["ms"]) / 1e3
 
 
 @pytest.fixture(scope="module")
 def rows():
-    with ROWS.open(newline="", encoding="utf-8") as file:
-        return [asked(row) for row in csv.DictReader(file)]
+    return answers("qaic/mlperf.csv")
 
 
 def test_no_run_is_faster_than_the_speed_of_light(rows):
@@ -33,13 +22,12 @@ def test_no_run_is_faster_than_the_speed_of_light(rows):
 
 def test_all_runs_are_inside_the_range(rows):
     for found, measured in rows:
-        assert found.expected_time_s.low <= measured <= found.expected_time_s.high
+        assert inside(found, measured)
         assert found.expected_time_s.confidence == "low"
 
 
 def test_half_of_the_runs_are_within_a_third(rows):
-    errors = [abs(found.expected_time_s.value / measured - 1) for found, measured in rows]
-    assert statistics.median(errors) < 0.35
+    assert statistics.median(error(*row) for row in rows) < 0.35
 
 
 def seconds(batch):
@@ -62,11 +50,10 @@ def test_a_sweep_over_batches_agrees_with_single_answers():
 
 
 def test_a_card_of_four_chips_has_their_constants():
-    with ROWS.with_name("ultra.csv").open(newline="", encoding="utf-8") as file:
-        rows = [asked(row) for row in csv.DictReader(file)]
+    rows = answers("qaic/ultra.csv")
     assert len(rows) == 8
     for found, measured in rows:
         assert found.sol_time_s <= measured
-        assert found.expected_time_s.low <= measured <= found.expected_time_s.high
+        assert inside(found, measured)
         assert 0.5 < measured / found.expected_time_s.value < 1.0
         assert "nothing was fitted to this chip" in found.expected_time_s.reason
