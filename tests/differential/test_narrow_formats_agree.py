@@ -12,6 +12,9 @@ CASES = [
     ("llama-3.1-8b", "h100-sxm5-80gb", "fp8", "tensorrt-llm"),
     ("qwen3-30b-a3b", "h100-sxm5-80gb", "fp8", "vllm"),  # experts
     ("qwen3-30b-a3b", "h100-sxm5-80gb", "fp8", "tensorrt-llm"),
+    ("gpt-oss-20b", "b200-hgx-180gb", None, "vllm"),  # activations in 8 bits
+    ("gpt-oss-20b", "h100-sxm5-80gb", None, "vllm"),
+    ("llama-2-70b", "mi355x", "mxfp4", "sglang"),  # both in four bits
 ]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gambrel.analysis.evaluate import Evaluator
-from gambrel.analysis.plan import has_blocks, in_int8
+from gambrel.analysis.plan import has_blocks, in_mxfp4, rounded
 from gambrel.analysis.traffic import IdealTraffic, OffChip
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.base import Engine, Size, distinct_bytes
@@ -177,9 +177,13 @@ def _passes(op: Op, tensors: tuple[Tensor, ...]) -> int:
 def fastest_way(view: OpView, cost: Cost) -> Cost:
     """The cost in the fastest arithmetic that a format of weights admits.
 
-    Such a format leaves open what activations are rounded to: llama.cpp takes int8.
+    Such a format leaves open what activations are rounded to: llama.cpp takes int8, and for weights
+    in mxfp4 engines on AMD's GPUs take mxfp4.
     """
-    return replace(cost, work=in_int8(cost.work, either=True)) if has_blocks(view) else cost
+    if not has_blocks(view):
+        return cost
+    formats = ("int8", "mxfp4") if in_mxfp4(view) else ("int8",)
+    return replace(cost, work=rounded(cost.work, *formats, either=True))
 
 
 def least_sent(cost: Cost) -> tuple[Size, Size]:

@@ -23,7 +23,7 @@ from gambrel.analysis.estimate.engine_work import EngineTable, engine_table
 from gambrel.analysis.estimate.stream_work import StreamWork, stream_work
 from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.host import split
-from gambrel.analysis.plan import KernelPlan, has_blocks, in_int8
+from gambrel.analysis.plan import KernelPlan, has_blocks, in_mxfp4, rounded
 from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.attention import SPLIT, split_scores
@@ -41,6 +41,8 @@ if TYPE_CHECKING:  # fusion is loaded where kernels fuse
 #: makes its masks, chooses a kernel and reshapes its operands. Two networks on two machines of
 #: KernelBench (problems 28 and 32 of level 3) took 5, 6, 7 and 11; the least is counted.
 DISPATCHES: Final = {"attention": 5}
+#: Kinds of op whose weights may be in mxfp4, as `KernelPlan.mxfp4` orders them.
+_GEMMS: Final = ("matmul", "grouped_matmul")
 _TF32 = (Engine.MATRIX, "tf32")
 
 
@@ -225,7 +227,7 @@ class _Builder:
         self._priced = asked.priced
         self._least = asked.compulsory(plan.resident_bytes)
         self._engines = asked.engines
-        formats = plan.int8_blocks, plan.tf32, plan.split_attention
+        formats = plan.int8_blocks, plan.mxfp4, plan.tf32, plan.split_attention
         self._unmoved = asked.unmoved.setdefault(formats, {})
         self._split = split(asked.priced, plan.host_ops)
         self._off_chip = self._least.off_chip
@@ -396,7 +398,9 @@ class _Builder:
     def _run(self, op: Op, view: OpView, found: Cost) -> Cost:
         """The cost in the formats that the runtime computes in."""
         if self._plan.int8_blocks and has_blocks(view):
-            return replace(found, work=in_int8(found.work))
+            return replace(found, work=rounded(found.work, "int8"))
+        if to := self._rounds(view):
+            return replace(found, work=rounded(found.work, to))
         if self._plan.split_attention and op.kind in SPLIT:
             return _with_scores(found, view)
         if not self._plan.tf32 or not op.kind.startswith("convolution"):
@@ -404,10 +408,18 @@ class _Builder:
         work = {_TF32 if key == FP32 else key: n for key, n in found.work.items()}
         return replace(found, work=work)
 
+    def _rounds(self, view: OpView) -> str:
+        """The format that activations are rounded to for weights in mxfp4; empty: none."""
+        if self._plan.mxfp4 is None or view.kind not in _GEMMS or not in_mxfp4(view):
+            return ""
+        return self._plan.mxfp4[_GEMMS.index(view.kind)]
+
     def _seen(self, view: OpView) -> OpView:
         """An op as what predicts it sees it: what is other kernels than usual says so."""
         if self._plan.split_attention and view.kind in SPLIT:
             return replace(view, attrs={**view.attrs, "split": True})
+        if to := self._rounds(view):
+            return replace(view, attrs={**view.attrs, "compute_dtype": to})
         if self._plan.fused_delta_rule and view.kind == DELTA_RULE:
             return replace(view, attrs={**view.attrs, "fused": True})
         return view

@@ -31,6 +31,8 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
         persistent: Recurrent layers are one kernel over all steps.
         tf32: fp32 convolutions run in TF32.
         int8_blocks: Weights that are stored in blocks are multiplied as int8.
+        mxfp4: Formats in which dense products and those of experts with weights in mxfp4 are
+            formed; None: that of the activations.
         split_attention: Scores of attention pass through memory between several kernels.
         fused_delta_rule: Prompts of the gated delta rule are one kernel.
         resident_bytes: On-chip memory of a device that lives off its host link, all of which might
@@ -46,6 +48,7 @@ class KernelPlan(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool = False
     tf32: bool = False
     int8_blocks: bool = False
+    mxfp4: tuple[str, str] | None = None
     split_attention: bool = False
     fused_delta_rule: bool = False
     resident_bytes: int | None = None
@@ -81,6 +84,7 @@ def plan_of(
         persistent=runtime.persistent_recurrence,
         tf32=runtime.tf32_convolutions and device.ceiling("matrix", "tf32") is not None,
         int8_blocks=_int8_blocks(runtime, device),
+        mxfp4=_for_mxfp4(runtime, device),
         split_attention=_among(runtime.split_attention, device),
         fused_delta_rule=_among(runtime.fused_delta_rule, device),
         resident_bytes=held if off_chip_only else None,
@@ -95,19 +99,25 @@ def has_blocks(view: OpView) -> bool:
     return any(t.dtype in BLOCKS or (t.role == "weight" and t.dtype in WHOLE) for t in view.inputs)
 
 
-def in_int8(
-    work: Mapping[tuple[Engine, str], Size], *, either: bool = False
+def in_mxfp4(view: OpView) -> bool:
+    """Whether an op reads weights that are stored in mxfp4."""
+    return any(t.role == "weight" and t.dtype == _MXFP4 for t in view.inputs)
+
+
+def rounded(
+    work: Mapping[tuple[Engine, str], Size], *formats: str, either: bool = False
 ) -> dict[tuple[Engine, str], Size]:
-    """Work whose products of more than 8 bits are of int8; what follows stays what it was.
+    """Work whose products of more than 8 bits are of another format; what follows stays as it was.
 
     Args:
         work: By engine and format.
+        *formats: One; or several, of which the fastest counts.
         either: Whether they may stay wide, where that is faster.
     """
     found: dict[tuple[Engine, str], Size] = {}
     for (engine, dtype), flops in work.items():
         wide = engine is Engine.MATRIX and BITS[dtype] > 8
-        narrow = f"{dtype}{OR}int8" if either else "int8"
+        narrow = OR.join((dtype, *formats) if either else formats)
         key = (engine, narrow if wide else dtype)
         found[key] = found.get(key, 0) + flops
     return found
@@ -116,6 +126,19 @@ def in_int8(
 def _among(patterns: tuple[str, ...], device: Device) -> bool:
     """Whether a device is one of those that a rule names; no pattern names none."""
     return bool(patterns) and matches(patterns, device)
+
+
+def _for_mxfp4(runtime: Runtime, device: Device) -> tuple[str, str] | None:
+    if not runtime.rounds_for_mxfp4:
+        return None
+    if not any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS):
+        return None
+    return (_MXFP4 if _among(runtime.pairs_mxfp4, device) else "fp8"), "fp8"
+
+
+#: Number formats of four bits that a matrix engine may multiply by itself.
+_FOUR_BITS: Final = ("mxfp4", "nvfp4", "fp4")
+_MXFP4: Final = "mxfp4"
 
 
 def _int8_blocks(runtime: Runtime, device: Device) -> bool:

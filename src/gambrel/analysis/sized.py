@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gambrel.analysis.compulsory import Compulsory, compulsory, weights_bytes
 from gambrel.analysis.evaluate import Evaluator
 from gambrel.analysis.host import split
-from gambrel.analysis.plan import KernelPlan, has_blocks
+from gambrel.analysis.plan import KernelPlan, has_blocks, in_mxfp4
 from gambrel.analysis.traffic import OffChip
 from gambrel.ops import Cost
 from gambrel.ops.attention import SPLIT
@@ -105,6 +105,7 @@ class SizedWorkload:
             tf32=plan.tf32 and uses.fp32_convolutions,
             persistent=plan.persistent and uses.steps,
             int8_blocks=plan.int8_blocks and uses.blocks,
+            mxfp4=plan.mxfp4 if uses.mxfp4 else None,
             split_attention=plan.split_attention and uses.attention,
             fused_delta_rule=plan.fused_delta_rule and uses.delta_rule,
         )
@@ -124,6 +125,7 @@ class SizedWorkload:
             ),
             steps=any(kind in STEPPED for kind, _, _ in rows),
             blocks=any(has_blocks(view) for _, view, _ in rows),
+            mxfp4=any(in_mxfp4(view) for _, view, _ in rows),
             attention=any(kind in SPLIT for kind, _, _ in rows),
             delta_rule=any(kind == DELTA_RULE for kind, _, _ in rows),
         )
@@ -135,5 +137,6 @@ class _Uses(msgspec.Struct, frozen=True, kw_only=True):
     fp32_convolutions: bool
     steps: bool
     blocks: bool
+    mxfp4: bool
     attention: bool
     delta_rule: bool

@@ -280,6 +280,9 @@ class Runtime(
         int8_blocks: Patterns of devices where it rounds activations to int8 and multiplies them
             with the integers of GGUF blocks, if there is an int8 roof; elsewhere blocks are
             unpacked to 16 bits first.
+        rounds_for_mxfp4: Where a matrix engine has four bits, it rounds the activations that meet
+            weights in mxfp4 to 8 bits.
+        pairs_mxfp4: Patterns of devices where it rounds those of dense products to mxfp4.
         split_attention: Patterns of devices where attention is several kernels, between which its
             scores pass through memory.
         fused_delta_rule: Patterns of devices where prompts of the gated delta rule are one kernel.
@@ -321,6 +324,8 @@ class Runtime(
     narrow_sums: bool = False
     tf32_convolutions: bool = False
     int8_blocks: tuple[str, ...] = ()
+    rounds_for_mxfp4: bool = False
+    pairs_mxfp4: tuple[str, ...] = ()
     split_attention: tuple[str, ...] = ()
     fused_delta_rule: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()

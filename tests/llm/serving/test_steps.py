@@ -7,12 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+import gambrel
 from gambrel.analysis.settings import Settings
 from gambrel.device.lookup import find
 from gambrel.llm.known import spec_of
 from gambrel.llm.serving.question import Requests, ServingEngine
 from gambrel.llm.serving.simulate import limits_of
-from gambrel.llm.serving.steps import Setup, decode_times, memory, native
+from gambrel.llm.serving.steps import Setup, decode_times, memory
 from gambrel.llm.sharding import Sharding
 from gambrel.llm.topology import topology_for
 
@@ -97,9 +98,15 @@ def test_a_model_without_states_has_one_pool():
     ],
 )
 def test_what_meets_weights_in_mxfp4(model, device, compute):
-    spec, found = spec_of(model), find(device).device
-    own = native(spec.precisions("mxfp4"), found, dense=not spec.mixtures)
-    assert own.multiply == compute
+    found = gambrel.analyze(model, device, phase="decode", precision="mxfp4", runtime="vllm")
+    formats = {
+        work.dtype
+        for op in found.ops
+        if op.name.endswith(("gate_up_proj", "down_proj"))
+        for work in op.measures.work
+        if work.engine == "matrix"
+    }
+    assert formats == {compute}
 
 
 def test_four_bits_on_cdna_4_have_their_own_constants():

@@ -7,7 +7,7 @@ where no constants are known, the roofline time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -101,7 +101,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         sharding = self.sharding
         if spec is not None:
             sharding = msgspec.structs.replace(sharding, pipeline=1)
-        formats = native(self.precisions, self.device, dense=not self.spec.mixtures)
+        formats = native(self.precisions, self.device)
         name = self.settings.runtime or ""
         key = (id(spec or self.spec), step, formats, sharding, self.topology, name)
         if key not in self.built:
@@ -197,27 +197,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return self.sharding.pipeline
 
 
-#: Number formats of four bits that a matrix engine may multiply by itself.
-_FOUR_BITS: Final = ("mxfp4", "nvfp4", "fp4")
-
-
-def native(precisions: Precisions, device: Device, *, dense: bool = False) -> Precisions:
-    """The formats as engines use them on a device.
-
-    Experts stored in mxfp4 meet 16-bit activations by conversion where a device has no such engine.
-    Where it has, engines hand the activations over in 8 bits and the matrix engine multiplies both;
-    those of dense models on AMD's in 4 bits, as its checkpoints in mxfp4 are quantized.
-    What is bf16 is fp16 where a device multiplies no other 16-bit format.
-    """
+def native(precisions: Precisions, device: Device) -> Precisions:
+    """The formats as engines use them: bf16 is fp16 where a device has no other 16-bit products."""
     other = stand_in(device, "bf16")
-    if other != "bf16":
-        parts = {n: other for n in precisions.__struct_fields__ if getattr(precisions, n) == "bf16"}
-        return msgspec.structs.replace(precisions, **parts)
-    has = any(device.ceiling("matrix", dtype) for dtype in _FOUR_BITS)
-    if precisions.of("experts") == "mxfp4" and precisions.multiply == "bf16" and has:
-        both = dense and device.vendor == "AMD"
-        return msgspec.structs.replace(precisions, compute="mxfp4" if both else "fp8")
-    return precisions
+    if other == "bf16":
+        return precisions
+    parts = {n: other for n in precisions.__struct_fields__ if getattr(precisions, n) == "bf16"}
+    return msgspec.structs.replace(precisions, **parts)
 
 
 def symbolic(step: ForwardPass, defaults: Mapping[str, int]) -> ForwardPass:

@@ -96,6 +96,10 @@ def _special(found: Runtime) -> Iterator[tuple[str, str]]:
         )
     if found.narrow_sums:
         yield "Sums", "matmuls in fp16 are summed in fp16 where the device is faster so"
+    if found.rounds_for_mxfp4:
+        pairs = ", ".join(found.pairs_mxfp4)
+        both = f"; of dense products on {pairs} in mxfp4" if pairs else ""
+        yield "mxfp4", f"activations in 8 bits where a matrix engine has four{both}"
     if found.fused_delta_rule:
         yield "Delta rule", f"prompts by one kernel on {', '.join(found.fused_delta_rule)}"
 
