@@ -261,6 +261,33 @@ def test_partitions_are_enough_to_share(batches, partitions):
     assert -(-work.points // work.partition_points) == partitions
 
 
+@pytest.mark.parametrize(("phase", "size"), [("decode", "context"), ("prefill", "seq")])
+@pytest.mark.parametrize("model", ["deepseek-v3.2", "gemma-3-4b", "gpt-oss-20b", "llama-4-scout"])
+def test_sweeps_over_positions_are_those_of_the_analysis(model, phase, size):
+    """Windows, chunks and chosen positions: other ops run for a few positions than for many."""
+    values = [9000, 512, 2048, 2049, 16384]
+    swept = gambrel.sweep(model, ["h200"], phase=phase, batch_size=[1, 3], **{size: values})
+    alone = [
+        gambrel.analyze(model, "h200", phase=phase, batch_size=batch, **{size: value})
+        for batch in (1, 3)
+        for value in values
+    ]
+    assert swept.flops.tolist() == [a.flops for a in alone]
+    assert swept.memory_bytes.tolist() == [a.footprint.total_bytes for a in alone]
+    times = [a.expected_time_s.value for a in alone]
+    assert swept.expected_time_s.tolist() == pytest.approx(times)
+
+
+def test_a_change_holds_on_both_sides_of_a_window():
+    values = [256, 8192]
+    swept = gambrel.sweep("gemma-3-4b", ["h200"], phase="decode", context=values, change=["kv=fp8"])
+    for row, value in enumerate(values):
+        alone = gambrel.analyze(
+            "gemma-3-4b", "h200", phase="decode", context=value, precision="bf16,kv=fp8"
+        )
+        assert swept.memory_bytes[row] == alone.footprint.total_bytes
+
+
 @pytest.mark.parametrize("batches", [[1], [1, 4]])
 @pytest.mark.parametrize(
     ("model", "sizes"),

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,15 @@ from gambrel.analysis.measures import without_formula
 from gambrel.analysis.question import Question
 from gambrel.analysis.settings import Settings, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
-from gambrel.analysis.sweep.work import CHUNK, FAST, SLOW, SPANNED, SweepCase, SweepWork
+from gambrel.analysis.sweep.work import (
+    CHUNK,
+    FAST,
+    SLOW,
+    SPANNED,
+    SmallerSizes,
+    SweepCase,
+    SweepWork,
+)
 from gambrel.analysis.workbench import Machine
 from gambrel.api.analyze import request_of, settings_of
 from gambrel.capture.resolve import has_parts, resolve_model
@@ -33,8 +41,11 @@ from gambrel.runtimes import choose, runtime
 from gambrel.workload import Workload
 
 if TYPE_CHECKING:
+    from gambrel.advise.changes import Scenario
     from gambrel.llm.spec import ModelSpec
 
+#: The least and the greatest value of a size.
+Ranges: TypeAlias = Mapping[str, tuple[int, int]]
 #: Fields of the question that are axes of cases, outermost first, and their columns.
 _NAMED: Final = {
     "phase": "phase",
@@ -87,17 +98,55 @@ class CaseOpener:
             self.question,
             **{name: values[name] for name in _NAMED if name in values and name != "change"},
         )
-        if asked.tensor is None:
-            workload = self.workload(entry, device, asked)
-        else:
-            workload, device = self._sharded(entry, device, asked)
-        labels = {"model": entry.label, "device": values["device"].id, **_labels(values)}
-        settings = self._settings_of(asked, workload)
-        case = SweepCase(labels=labels, workload=workload, device=device, settings=settings)
+        ranges = self._ranges(entry, asked)
+        parts = [self._built(entry, device, asked, each) for each in ranges]
+        workload, device = parts[-1]
+        case = SweepCase(
+            labels={"model": entry.label, "device": values["device"].id, **_labels(values)},
+            workload=workload,
+            smaller=tuple(
+                SmallerSizes(name=name, most=most, workload=small)
+                for each, (small, _) in zip(ranges[:-1], parts[:-1], strict=True)
+                for name, (_, most) in each.items()
+            ),
+            device=device,
+            settings=self._settings_of(asked, workload),
+        )
         change = values.get("change", _UNCHANGED)
         return case if change == _UNCHANGED else self._with_change(case, change)
 
-    def workload(self, entry: ModelEntry, device: Device, asked: Question) -> Workload:
+    def _built(
+        self, entry: ModelEntry, device: Device, asked: Question, ranges: Ranges
+    ) -> tuple[Workload, Device]:
+        if asked.tensor is None:
+            return self.workload(entry, device, asked, ranges), device
+        return self._sharded(entry, device, asked, ranges)
+
+    def _ranges(self, entry: ModelEntry, asked: Question) -> list[Ranges]:
+        """Where ops of a model depend on a size: its values, those of the same ops at once."""
+        base = entry.source
+        if not isinstance(base, Workload):
+            plain = request_of(asked, {}).layers
+            base = self._resolved(entry, asked, layers=plain, precision=None)
+        if base is entry.source or not base.recipe:
+            return [{}]
+        from gambrel.capture.closed_form import positions_of
+        from gambrel.llm.limits import is_in_chunks, limits_of, of_same_ops
+        from gambrel.llm.recipe import recipe_of
+
+        recipe = recipe_of(base)
+        if recipe is None or not limits_of(recipe.spec):
+            return [{}]
+        name = positions_of(recipe.spec, recipe.phase)
+        own = next(s.default for s in base.symbols if s.name == name)
+        values = sorted(_sizes(asked).get(name, (own,)))
+        if is_in_chunks(recipe.spec):
+            return [{name: (value, value)} for value in values]
+        return [{name: (each[0], each[-1])} for each in of_same_ops(recipe.spec, values)]
+
+    def workload(
+        self, entry: ModelEntry, device: Device, asked: Question, ranges: Ranges
+    ) -> Workload:
         """The model as a runtime stores it and in the formats that are built into it."""
         if isinstance(entry.source, Workload):
             return entry.source
@@ -108,7 +157,7 @@ class CaseOpener:
         built = asked.precision if parts else None
         # Windows of attention need numbers: sizes that do not vary are those of the analysis.
         own = {s.name: s.default for s in base.symbols if base.recipe and s.name != "batch"}
-        return self._resolved(entry, asked, layers=layers, precision=built, own=own)
+        return self._resolved(entry, asked, layers=layers, precision=built, own=own, ranges=ranges)
 
     def _resolved(
         self,
@@ -118,14 +167,17 @@ class CaseOpener:
         layers: str,
         precision: str | None,
         own: Mapping[str, int] = {},
+        ranges: Mapping[str, tuple[int, int]] = {},
     ) -> Workload:
-        key = entry.label, asked.phase, layers, precision, tuple(own.items())
+        key = entry.label, asked.phase, layers, precision, *own.items(), *ranges.items()
         if key not in self._workloads:
             # What a model is built at, a pipeline's steps, is no axis: one value of it is taken.
             given = _sizes(asked)
             fixed = {name: value for name, value in own.items() if name not in given}
             fixed |= {name: each[0] for name, each in given.items() if len(each) == 1}
-            request = request_of(asked, fixed, precision=precision, layers=layers, keep_open=True)
+            fixed |= {name: most for name, (least, most) in ranges.items() if least == most}
+            how = {"precision": precision, "layers": layers, "ranges": ranges}
+            request = request_of(asked, fixed, keep_open=True, **how)
             self._workloads[key] = resolve_model(entry.source, request).workload
         return self._workloads[key]
 
@@ -138,7 +190,7 @@ class CaseOpener:
         return self._settings[key]
 
     def _sharded(
-        self, entry: ModelEntry, device: Device, asked: Question
+        self, entry: ModelEntry, device: Device, asked: Question, ranges: Ranges
     ) -> tuple[Workload, Device]:
         """The busiest device's share, and the device with the links of its node."""
         from gambrel.capture.closed_form import step_of
@@ -148,12 +200,20 @@ class CaseOpener:
         from gambrel.llm.topology import topology_for
 
         node, layout = topology_for(device), Sharding(tensor=asked.tensor)
-        key = entry.label, asked.phase, layout, node, asked.runtime, asked.precision
+        key = (
+            entry.label,
+            asked.phase,
+            layout,
+            node,
+            asked.runtime,
+            asked.precision,
+            *ranges.items(),
+        )
         if key not in self._workloads:
             spec = as_loaded(_spec_of(entry))
             self._workloads[key] = build_rank(
                 spec,
-                step_of(spec, asked.phase, {}, fixed=False),
+                step_of(spec, asked.phase, {}, fixed=False, ranges=ranges),
                 spec.precisions(asked.precision),
                 layout,
                 topology=node,
@@ -162,24 +222,34 @@ class CaseOpener:
         return self._workloads[key], node.place(device, layout.devices, busiest(layout))
 
     def _with_change(self, case: SweepCase, change: str) -> SweepCase:
-        from gambrel.advise.case import with_settings
-        from gambrel.advise.changes import Scenario, apply_changes
-
         key = id(case.workload), case.device.id, change, id(case.settings)
         if key not in self._changed:
-            plain = Scenario(
-                workload=case.workload,
-                device=case.device,
-                settings=case.settings,
-                default_runtime=case.settings.runtime is None,
-            )
-            # A change keeps the runtime of what it changes.
-            plain = with_settings(plain, runtime=plain.runtime.id)
-            made = apply_changes(plain, change.split("+"))
+            made = _changed(case, case.workload, change)
             self._changed[key] = dataclasses.replace(
-                case, workload=made.workload, device=made.device, settings=made.settings
+                case,
+                workload=made.workload,
+                smaller=tuple(
+                    dataclasses.replace(s, workload=_changed(case, s.workload, change).workload)
+                    for s in case.smaller
+                ),
+                device=made.device,
+                settings=made.settings,
             )
         return dataclasses.replace(self._changed[key], labels=case.labels)
+
+
+def _changed(case: SweepCase, workload: Workload, change: str) -> Scenario:
+    """What a change makes of a model of a case; it keeps the runtime."""
+    from gambrel.advise.case import with_settings
+    from gambrel.advise.changes import Scenario, apply_changes
+
+    plain = Scenario(
+        workload=workload,
+        device=case.device,
+        settings=case.settings,
+        default_runtime=case.settings.runtime is None,
+    )
+    return apply_changes(with_settings(plain, runtime=plain.runtime.id), change.split("+"))
 
 
 def work_of(question: Question) -> SweepWork:
@@ -210,7 +280,7 @@ def work_of(question: Question) -> SweepWork:
     opened: dict[str, Any] = dict.fromkeys(names)
     opener = CaseOpener(question=dataclasses.replace(plain, **opened))
     entries = tuple(_entry(source, plain) for source in question.several("model"))
-    workloads = [opener.workload(e, devices[0], plain) for e in entries]
+    workloads = [opener.workload(e, devices[0], plain, {}) for e in entries]
     for workload in workloads:
         _check_sizes(workload, sizes)
         _check_changes(workload, question.change)

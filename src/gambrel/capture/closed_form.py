@@ -15,10 +15,11 @@ from gambrel.llm.build import build
 from gambrel.llm.config import is_known, read_config
 from gambrel.llm.config.read import without_type
 from gambrel.llm.dims import times
+from gambrel.llm.limits import limits_of
 from gambrel.llm.precision import Precisions, is_scheme
 from gambrel.llm.recipe import Recipe
 from gambrel.llm.sharded import as_kernels, as_run
-from gambrel.llm.spec import Attention, LatentAttention, Mixer, ModelSpec, mixers_of
+from gambrel.llm.spec import ModelSpec
 from gambrel.llm.step import ForwardPass, decode, prefill
 from gambrel.workload import Dim, Symbol, Workload
 
@@ -85,6 +86,7 @@ def workload_of_spec(
     sizes: Mapping[str, int | None] | None = None,
     precision: str | None = None,
     keep_open: bool = False,
+    ranges: Mapping[str, tuple[int, int]] = {},
     layers: str = "",
 ) -> Workload:
     """The workload of one phase of a model.
@@ -96,7 +98,9 @@ def workload_of_spec(
         precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
             wider format is left to the analysis.
         keep_open: Leave sizes open that ``sizes`` does not give, also where windows of attention
-            and chosen positions depend on them: these are then taken to be full.
+            and chosen positions depend on them: a window that a size in its range may or may not
+            fill is then taken to hold every position.
+        ranges: The least and the greatest value of a size left open; see `gambrel.llm.limits`.
         layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it; empty for those of
             an engine in the formats of the checkpoint.
 
@@ -107,7 +111,7 @@ def workload_of_spec(
     run = as_run(spec, layers)
     phase = _phase(run, phase)
     numbers = needs_numbers(run)
-    step = step_of(run, phase, sizes or {}, fixed=numbers, open_others=keep_open)
+    step = step_of(run, phase, sizes or {}, fixed=numbers, open_others=keep_open, ranges=ranges)
     chosen = _precisions(run, precision)
     found = build(run, step, chosen, as_code=layers == "code")
     if layers != "code":
@@ -134,6 +138,7 @@ def step_of(
     *,
     fixed: bool,
     open_others: bool = False,
+    ranges: Mapping[str, tuple[int, int]] = {},
 ) -> ForwardPass:
     """The step of a phase, with its symbols.
 
@@ -143,6 +148,7 @@ def step_of(
         sizes: Values by symbol, as asked for.
         fixed: Fill the sizes in: windows are no polynomials.
         open_others: But those alone that are asked for.
+        ranges: The least and the greatest value of a size left open.
 
     Raises:
         InputError: A phase or size that the model does not have.
@@ -169,7 +175,14 @@ def step_of(
             else s
             for name, s in symbols.items()
         }
+    for name in [name for name in ranges if values.get(name) == name]:
+        symbols[name] = _within(symbols[name], *ranges[name])
     return replace(_step(phase, values), symbols=tuple(symbols.values()))
+
+
+def _within(symbol: Symbol, least: int, most: int) -> Symbol:
+    default = min(max(symbol.default, least), most)
+    return replace(symbol, default=default, minimum=least, maximum=most)
 
 
 def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
@@ -191,6 +204,13 @@ def symbols_of(spec: ModelSpec, phase: str | None) -> tuple[Symbol, ...]:
     return tuple(found)
 
 
+def positions_of(spec: ModelSpec, phase: str | None) -> str:
+    """The size that says how many positions attention sees."""
+    if phase != DECODE:
+        return "seq"
+    return "target" if has_source(spec) else "context"
+
+
 def has_source(spec: ModelSpec) -> bool:
     """Whether a decoder attends to the output of an encoder."""
     return any(group.layer.cross is not None for group in spec.layers)
@@ -205,15 +225,7 @@ def _reads_text(spec: ModelSpec) -> bool:
 
 def needs_numbers(spec: ModelSpec) -> bool:
     """Whether ops depend on the context through a minimum: windows, chunks, chosen positions."""
-    return any(
-        _limit_of(mixer) is not None for group in spec.layers for mixer in mixers_of(group.layer)
-    )
-
-
-def _limit_of(mixer: Mixer) -> int | None:
-    if isinstance(mixer, Attention):
-        return mixer.reach
-    return mixer.chosen if isinstance(mixer, LatentAttention) else None
+    return bool(limits_of(spec))
 
 
 def _phase(spec: ModelSpec, phase: str | None) -> str | None:

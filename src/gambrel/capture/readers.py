@@ -122,6 +122,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             sizes=sizes,
             precision=request.by_part,
             keep_open=request.keep_open,
+            ranges=request.ranges,
             name=name,
             layers=request.layers,
         )

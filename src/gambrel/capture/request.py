@@ -29,6 +29,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         precision: Number formats, part by part; applied to a language model's configuration.
         keep_open: Leave sizes open even where windows of attention make memory depend on them in
             another way than a polynomial.
+        ranges: The least and the greatest value that a size left open will take, where known.
         layers: Whose layers of a language model run, as `gambrel.runtimes.Runtime.layers` has it.
     """
 
@@ -42,6 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     precision: str | None = None
     keep_open: bool = False
+    ranges: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     layers: str = "code"
 
     @property

@@ -39,6 +39,7 @@ def variant(
         precision=precision,
         layers=layers,
         keep_open=any(s.minimum != s.maximum for s in workload.symbols),
+        ranges={s.name: (s.minimum, s.maximum) for s in workload.symbols if s.maximum is not None},
     )
     if recipe is not None and (recipe.stored or not _is_built_in(name, recipe)):
         return replace(_from_recipe(recipe, request), name=name)
@@ -97,6 +98,7 @@ def _from_recipe(recipe: Recipe, request: Request) -> Workload:
         sizes=request.sizes,
         precision=request.by_part,
         keep_open=request.keep_open,
+        ranges=request.ranges,
         layers=request.layers,
     )
 

@@ -55,12 +55,12 @@ def build(
     """
     p = precisions if isinstance(precisions, Precisions) else spec.precisions(precisions)
     _check(spec, step)
-    absorbed = _absorbs(step, absorbed)
     e = Emitter(
         precisions=p,
         groups=step.groups,
+        symbols=step.symbols,
         routing_skew=routing_skew,
-        absorbed=absorbed,
+        absorbed=_absorbs(step, absorbed),
         as_code=as_code,
         shifted_norms=spec.shifted_norms,
         written_norms=spec.written_norms,

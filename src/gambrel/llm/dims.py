@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
+from math import inf
 from typing import TypeGuard
 
-from gambrel.workload import Dim
+from gambrel.workload import Dim, Symbol
 from gambrel.workload.symbols import Monomial, Polynomial, parse
 
 
@@ -49,9 +51,21 @@ def share(dim: Dim, part: int, whole: int) -> Dim:
     return _product(parse(dim), Polynomial({(): Fraction(part, whole)})).as_dim()
 
 
-def at_most(dim: Dim, limit: int | None) -> Dim:
-    """The smaller of a number and a limit; a polynomial is kept, for it has no minimum."""
-    return dim if limit is None or isinstance(dim, str) else min(dim, limit)
+def at_most(dim: Dim, limit: int | None, symbols: Sequence[Symbol] = ()) -> Dim:
+    """The smaller of a dimension and a limit; a polynomial that may be either is kept."""
+    return limit if limit is not None and range_of(dim, symbols)[0] >= limit else dim
+
+
+def range_of(dim: Dim, symbols: Sequence[Symbol]) -> tuple[float, float]:
+    """The least and the greatest value that a dimension takes within the limits of its symbols."""
+    if not isinstance(dim, str):
+        return dim, dim
+    polynomial = parse(dim)
+    least = {s.name: float(s.minimum) for s in symbols}
+    most = {s.name: inf if s.maximum is None else float(s.maximum) for s in symbols}
+    if not polynomial.symbols <= least.keys() or min(polynomial.terms.values()) < 0:
+        return 0, inf
+    return polynomial.evaluate(least), polynomial.evaluate(most)
 
 
 def _polynomial(dim: Dim) -> Polynomial:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gambrel._version import __version__
 from gambrel.analysis.settings import Settings
@@ -17,10 +18,12 @@ from gambrel.analysis.sweep.record import fields_for
 from gambrel.analysis.workbench import machine_on
 from gambrel.device.model import Device
 from gambrel.engine.grid import PointGrid
-from gambrel.engine.tables import DataField, PointTable, joined, repeated
+from gambrel.engine.tables import DataField, PointTable, joined, repeated, take
 from gambrel.errors import GambrelError
 from gambrel.workload import Workload
 
+#: Places of points in a range, and the model there.
+SizedParts: TypeAlias = "list[tuple[NDArray[np.int64], SizedPoints]]"
 #: Points that are evaluated at once: enough to pay for walking over the ops, few enough for caches.
 CHUNK: Final = 4096
 #: Points of a partition of a few seconds: as array arithmetic, within spans of a size, one by one.
@@ -34,18 +37,35 @@ SLOW: Final = 1 << 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SmallerSizes:
+    """A model where a size is small: other ops run there than beyond.
+
+    Attributes:
+        name: The size.
+        most: Its greatest value here.
+        workload: The model.
+    """
+
+    name: str
+    most: int
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepCase:
     """What is swept over sizes.
 
     Attributes:
         labels: Column → text.
         workload: The model; cases of the same one share the object.
+        smaller: Where other ops of it run at small sizes: the model there, smallest first.
         device: The machine; as with the workload.
         settings: Precision, runtime and the rest.
     """
 
     labels: Mapping[str, str]
     workload: Workload
+    smaller: tuple[SmallerSizes, ...] = ()
     device: Device
     settings: Settings
 
@@ -78,7 +98,7 @@ class SweepWork:
     times_only: bool = False
     block: int = 0
     left_out: tuple[str, ...] = ()
-    _sized: dict[Any, SizedPoints] = field(default_factory=dict, repr=False, compare=False)
+    _sized: dict[Any, SizedParts] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def points(self) -> int:
@@ -155,20 +175,34 @@ class SweepWork:
         for group in shared.values():
             one = group[0][1]
             for begin in range(first, last, CHUNK):
-                points = self._points(one, begin, min(begin + CHUNK, last))
+                parts = self._points(one, begin, min(begin + CHUNK, last))
+                order = np.argsort(np.concatenate([places for places, _ in parts]))
                 for at, case in group:
-                    found[at + begin - first] = self._rows(points, case)
+                    rows = joined([self._rows(points, case) for _, points in parts])
+                    found[at + begin - first] = rows if len(parts) == 1 else take(rows, order)
 
-    def _points(self, case: SweepCase, begin: int, end: int) -> SizedPoints:
+    def _points(self, case: SweepCase, begin: int, end: int) -> SizedParts:
         """The model at some sizes; the last ones are kept for the cases of the next partition."""
         key = id(case.workload), case.settings.conventions, begin, end
         if key not in self._sized:
             self._sized.clear()
-            sizes = self._sizes(case.workload, begin, end)
-            self._sized[key] = SizedPoints(
-                case.workload, sizes, end - begin, case.settings.conventions
-            )
+            self._sized[key] = list(self._parts(case, begin, end))
         return self._sized[key]
+
+    def _parts(
+        self, case: SweepCase, begin: int, end: int
+    ) -> Iterator[tuple[NDArray[np.int64], SizedPoints]]:
+        """Places of points, and the model there."""
+        left = np.ones(end - begin, dtype=bool)
+        for part in (*case.smaller, None):
+            workload = case.workload if part is None else part.workload
+            sizes = self._sizes(workload, begin, end)
+            here = left if part is None else left & (sizes[part.name] <= part.most)
+            left = left & ~here
+            if here.any():
+                points = SizedPoints(workload, sizes, end - begin, case.settings.conventions)
+                whole = bool(here.all())
+                yield np.flatnonzero(here), points if whole else points.some(here)
 
     def _sizes(self, workload: Workload, begin: int, end: int) -> dict[str, Any]:
         """Symbol → its values; a number where all points have the same one."""

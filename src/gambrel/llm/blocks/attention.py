@@ -162,7 +162,7 @@ def _caches(e: Emitter, a: Attention, group: SequenceGroup) -> Cache:
     limit = None
     if reach is not None and is_number(group.new_tokens):
         limit = group.new_tokens + reach - 1
-    held = times(group.count, at_most(group.context, limit))
+    held = times(group.count, at_most(group.context, limit, e.symbols))
     if not a.causal:  # nothing is kept for a later step
         return (
             e.activation(held, a.kv_heads * a.head_dim),

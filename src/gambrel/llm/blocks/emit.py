@@ -11,7 +11,7 @@ from gambrel.analysis.estimate.features import DECODE_QUERIES
 from gambrel.llm.dims import plus, times
 from gambrel.llm.precision import Precisions
 from gambrel.llm.step import SequenceGroup
-from gambrel.workload import Dim, Op, Role, Tensor
+from gambrel.workload import Dim, Op, Role, Symbol, Tensor
 
 Index: TypeAlias = int
 
@@ -38,6 +38,7 @@ class Emitter:
     Attributes:
         precisions: Number formats of the parts.
         groups: The sequences that pass.
+        symbols: Sizes that are open, with their limits.
         routing_skew: Exponent of a Zipf distribution of tokens over experts; 0 is uniform.
         absorbed: How latent attention runs: True, False, or None for absorbed in decode and
             where drafted tokens are checked.
@@ -52,6 +53,7 @@ class Emitter:
 
     precisions: Precisions
     groups: tuple[SequenceGroup, ...]
+    symbols: tuple[Symbol, ...] = ()
     routing_skew: float = 0.0
     absorbed: bool | None = None
     as_code: bool = False

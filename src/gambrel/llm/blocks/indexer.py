@@ -5,7 +5,7 @@ from __future__ import annotations
 from gambrel.llm.blocks.emit import Emitter, Index
 from gambrel.llm.blocks.linear import keep_weights, linear
 from gambrel.llm.blocks.norms import norm
-from gambrel.llm.dims import times
+from gambrel.llm.dims import range_of, times
 from gambrel.llm.mixers import INDEXER_FORMAT, Indexer
 from gambrel.llm.step import SequenceGroup
 from gambrel.workload import Dim
@@ -37,7 +37,7 @@ def choose(
     width = a.heads * a.head_dim
     with e.inside("indexer"):
         caches = _keys(e, a, x, rows, hidden)
-        if not any(chooses(chosen, group) for group in e.groups):
+        if not any(chooses(e, chosen, group) for group in e.groups):
             keep_weights(e, "wq_b", rank, width)
             keep_weights(e, "weights_proj", hidden, a.heads)
             return
@@ -45,17 +45,15 @@ def choose(
         q = e.elementwise("quantize", (q,), rows, width, INDEXER_FORMAT)
         weights = linear(e, x, "weights_proj", rows, hidden, a.heads)
         for (group, start), cache in zip(e.split(), caches, strict=True):
-            if chooses(chosen, group):
+            if chooses(e, chosen, group):
                 own = e.view(q, (group.tokens, width), times(start, width))
                 weight = e.view(weights, (group.tokens, a.heads), times(start, a.heads))
                 _best(e, _scores(e, a, group, (own, cache, weight)), group, chosen)
 
 
-def chooses(chosen: int | None, group: SequenceGroup) -> bool:
-    """Whether queries see fewer positions than there are."""
-    if chosen is None:
-        return False
-    return not isinstance(group.context, int) or group.context > chosen
+def chooses(e: Emitter, chosen: int | None, group: SequenceGroup) -> bool:
+    """Whether queries may see fewer positions than there are."""
+    return chosen is not None and range_of(group.context, e.symbols)[1] > chosen
 
 
 def _keys(e: Emitter, a: Indexer, x: Index, rows: Dim, hidden: int) -> tuple[Index, ...]:

@@ -35,7 +35,7 @@ def latent_attention(e: Emitter, a: LatentAttention, x: Index, rows: Dim, hidden
         q = _turned(e, a, (q, latent), rows, caches)
     out = e.activation(rows, a.heads * a.v_head_dim)
     for (group, start), cache in zip(e.split(), caches, strict=True):
-        run = _absorbed if is_absorbed(e, group) or chooses(a.chosen, group) else _expanded
+        run = _absorbed if is_absorbed(e, group) or chooses(e, a.chosen, group) else _expanded
         run(e, a, group, q, cache, out, start)
     return linear(e, out, "o_proj", rows, a.heads * a.v_head_dim, hidden)
 

@@ -32,7 +32,7 @@ def written_out(
     """
     q, key, value, out = tensors
     new, b = group.new_tokens, times(group.count, a.heads)
-    seen = at_most(group.context, a.reach)
+    seen = at_most(group.context, a.reach, e.symbols)
     query = e.view(q, (group.tokens, a.heads * a.head_dim), times(start, a.heads * a.head_dim))
     result = e.view(out, (group.tokens, a.heads * a.value_dim), times(start, a.heads * a.value_dim))
     key, value = (_repeated(e, a, group, x, seen) for x in (key, value))

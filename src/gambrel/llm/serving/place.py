@@ -218,7 +218,7 @@ def _measured(setup: Setup, context: int, source: int) -> bool:
     """Whether the engine's kernels were measured on the device or its like."""
     step = decode_step(setup, context, "batch", source)
     try:
-        workload = setup.workload(symbolic(step, {"batch": 1}))
+        workload = setup.workload(symbolic(step, {"batch": [1]}))
         times = sweep(
             workload, [setup.placed], [None], {"batch": [1]}, setup.settings, times_only=True
         )

@@ -7,7 +7,7 @@ where no constants are known, the roofline time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from gambrel.device.roofs import host_link, main_memory, stand_in
 from gambrel.errors import InputError
 from gambrel.llm.adapters import with_adapters
 from gambrel.llm.kv import UTILIZATION, KvCache, kv_cache
+from gambrel.llm.limits import of_same_ops
 from gambrel.llm.precision import Precisions
 from gambrel.llm.serving.engines import EngineMix
 from gambrel.llm.serving.question import Requests, ServingEngine
@@ -39,6 +40,9 @@ from gambrel.ops import Conventions
 from gambrel.runtimes import FrontEnd, Service, runtime
 from gambrel.units import format_capacity
 from gambrel.workload import Dim, Symbol, Workload
+
+#: The size that contexts are the values of, where a step leaves them open.
+CONTEXT: Final = "context"
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -123,8 +127,25 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def stage(
         self, step: ForwardPass, sizes: Mapping[str, Sequence[int]], spec: ModelSpec | None = None
     ) -> Times:
-        """Times of the busiest pipeline stage, at every size; symbols of the step are open."""
-        workload = self.workload(symbolic(step, {k: v[0] for k, v in sizes.items()}), spec)
+        """Times of the busiest pipeline stage, at every size; symbols of the step are open.
+
+        Contexts ascend and are the last size; those for which a model runs other ops are apart.
+        """
+        if CONTEXT not in sizes:
+            return self._stage(step, sizes, spec)
+        parts = [
+            self._stage(step, {**sizes, CONTEXT: each}, spec)
+            for each in of_same_ops(spec or self.spec, sizes[CONTEXT])
+        ]
+        rows = len(sizes["batch"])
+        expected = [part.expected.reshape(rows, -1) for part in parts]
+        sol = [part.sol.reshape(rows, -1) for part in parts]
+        return Times(np.concatenate(expected, 1).ravel(), np.concatenate(sol, 1).ravel())
+
+    def _stage(
+        self, step: ForwardPass, sizes: Mapping[str, Sequence[int]], spec: ModelSpec | None
+    ) -> Times:
+        workload = self.workload(symbolic(step, sizes), spec)
         found = self.swept(workload, sizes)
         hidden = self.engine.overlap
         talk = tuple(op for op in workload.ops if op.kind == "collective") if hidden else ()
@@ -206,11 +227,13 @@ def native(precisions: Precisions, device: Device) -> Precisions:
     return msgspec.structs.replace(precisions, **parts)
 
 
-def symbolic(step: ForwardPass, defaults: Mapping[str, int]) -> ForwardPass:
-    """The step with the named sizes left open."""
+def symbolic(step: ForwardPass, sizes: Mapping[str, Sequence[int]]) -> ForwardPass:
+    """The step with the named sizes left open; contexts within their values."""
     symbols = tuple(
-        Symbol(name=name, default=max(value, 1), minimum=0 if name == "cached" else 1)
-        for name, value in defaults.items()
+        Symbol(name=name, default=values[0], minimum=min(values), maximum=max(values))
+        if name == CONTEXT
+        else Symbol(name=name, default=max(values[0], 1), minimum=0 if name == "cached" else 1)
+        for name, values in sizes.items()
     )
     return msgspec.structs.replace(step, symbols=symbols)
 

@@ -275,7 +275,7 @@ def _decoded(setup: Setup, micro: Floats, contexts: Floats) -> Floats:
 def _attention(setup: Setup, tokens: Floats, before: Floats) -> Floats:
     """Seconds of the attention of chunks; [new tokens, tokens before them]."""
     step = prefill(1, "seq", "cached")
-    workload = setup.workload(symbolic(step, {"seq": 1, "cached": 1}))
+    workload = setup.workload(symbolic(step, {"seq": _ints(tokens), "cached": _ints(before)}))
     ops = tuple(op for op in workload.ops if op.kind == "attention")
     if not ops:
         return np.zeros((len(tokens), len(before)))
