@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gambrel
 from gambrel.advise.compare import Grid, compare
 from gambrel.advise.fleet import Fleet
 from gambrel.advise.limits import parse_limits
@@ -275,3 +276,37 @@ def test_under_a_few_watts_servers_of_unknown_power_come_last():
     # Of its class an A2 draws the least, 60 W.
     found = select(few, parse_limits({"throughput": "30/s", "power": "100W"}))
     assert hardware(found.unknown) == ["gh200-96gb", "snapdragon-8-gen-3"]
+
+
+@pytest.mark.parametrize(("model", "runs"), [("bert-base", True), ("resnet50", False)])
+def test_every_face_says_alike_whether_a_serving_engine_runs_a_network(model, runs):
+    asked = {"runtime": "sglang"}
+    faces = {
+        "analyze": lambda: gambrel.analyze(model, "h100", **asked).expected_time_s.value,
+        "sweep": lambda: gambrel.sweep(model, ["h100"], **asked).expected_time_s[0],
+        "compare": lambda: (
+            gambrel.compare(model, ["h100"], **asked).rows[0].figures["latency"].value
+        ),
+        "what_if": lambda: (
+            gambrel.what_if(
+                model, "h100", change=["runtime=sglang"]
+            ).after.total.expected_time_s.value
+        ),
+    }
+    found = set()
+    for face in faces.values():
+        try:
+            found.add(round(float(face()), 12))
+        except InputError as error:
+            assert "runs language models only" in str(error)
+            found.add(None)
+    assert len(found) == 1
+    assert (found != {None}) is runs
+
+
+def test_a_runtime_leaves_the_devices_out_that_it_does_not_run_on():
+    chosen = gambrel.select("resnet50", runtime="tensorrt", latency="10ms")
+    assert chosen.meets
+    assert "coral-edge-tpu" in chosen.refused
+    with pytest.raises(InputError, match="does not run on"):
+        gambrel.select("resnet50", hardware=["h100", "a100"], runtime="edgetpu", latency="10ms")

@@ -18,7 +18,7 @@ from gambrel.advise.case import (
     with_settings,
 )
 from gambrel.advise.layout import channels_last, has_layout_copies, has_turned
-from gambrel.analysis.settings import is_language_model
+from gambrel.analysis.settings import is_language_model, runs_as_language
 from gambrel.errors import InputError
 from gambrel.runtimes import Kernels, candidates, check_runs, following, named
 
@@ -66,7 +66,7 @@ def _under(case: Scenario, name: str) -> Scenario:
         InputError: It does not run there.
     """
     found = named(name, case.device)
-    language, training = is_language_model(case.workload), case.workload.training
+    language, training = runs_as_language(case.workload, found.id), case.workload.training
     check_runs(found, case.device, language=language, training=training)
     return as_built(replace(with_settings(case, runtime=found.id), default_runtime=False))
 

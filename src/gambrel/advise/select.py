@@ -111,6 +111,7 @@ def select(
     """
     check_metrics([sort])
     subject = over.subjects[0]
+    subject.refuse_idle(over.devices, over.precisions)
     able = {
         d.id: _formats(subject, d, over) if subject.fleet().takes(d) else [] for d in over.devices
     }

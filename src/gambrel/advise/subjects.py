@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gambrel.advise.fleet import Fleet, Point
+from gambrel.analysis.settings import is_language_model, runs_as_language
 from gambrel.device.model import Device
 from gambrel.dtypes import single_format
 from gambrel.errors import InputError
@@ -120,10 +121,13 @@ class Subject:
         try:
             self._runtimes(device, precision)
         except InputError:
-            if self.runtimes:
-                raise
             return False
         return True
+
+    def refuse_idle(self, devices: Sequence[Device], precisions: Sequence[str | None]) -> None:
+        """Raises InputError where a runtime that was asked for runs on none of the devices."""
+        if self.runtimes and not any(self.runs(d, p) for d in devices for p in precisions):
+            self._runtimes(devices[0], precisions[0])
 
     def batches(self) -> Iterator[int]:
         """Powers of two that the model takes; nothing where the batch is not open."""
@@ -144,7 +148,7 @@ class Subject:
         return self.known[key][1]
 
     def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
-        workload, language = self.fleet().bench.workload, self.fleet().bench.language
+        workload = self.fleet().bench.workload
         precision, training = precision or workload.asked_precision, workload.training
         if self.runtimes:
             return [
@@ -152,11 +156,12 @@ class Subject:
                     device,
                     name,
                     precision=single_format(precision),
-                    language=language,
+                    language=runs_as_language(workload, name),
                     training=training,
                 ).runtime
                 for name in self.runtimes
             ]
+        language = is_language_model(workload)
         found = _undominated(
             candidates(device, single_format(precision), language=language, training=training)
         )

@@ -93,7 +93,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     packed = workload.precisions in GGUF_FORMATS  # only some runtimes read them
     single = known if packed or not workload.precisions else None
-    language = is_language_model(workload) or _is_layer_of_one(workload, settings.runtime)
+    language = runs_as_language(workload, settings.runtime)
     stored = stored_format(workload.precisions) if language else None
     chosen = choose(
         device,
@@ -147,8 +147,13 @@ def is_language_model(workload: Workload) -> bool:
     return causal and any(_is_logits(workload.tensors[i]) for i in workload.outputs)
 
 
-def _is_layer_of_one(workload: Workload, requested: str | None) -> bool:
-    """Whether a serving engine that was asked for could run this as a layer or an encoder."""
+def runs_as_language(workload: Workload, requested: str | None) -> bool:
+    """Whether it is such a phase, or what a serving engine that was asked for takes for one.
+
+    That is a layer of one, or an encoder.
+    """
+    if is_language_model(workload):
+        return True
     if requested is None or runtime(requested).language is not True:
         return False
     return not any(op.kind.startswith("convolution") for op in workload.ops)
