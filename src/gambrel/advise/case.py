@@ -11,7 +11,14 @@ from typing import TypeAlias
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.estimate import Calibration
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.settings import ASKED, Settings, is_language_model, layers_of, resolved
+from gambrel.analysis.settings import (
+    ASKED,
+    Settings,
+    asked_of,
+    is_language_model,
+    layers_of,
+    resolved,
+)
 from gambrel.device.model import Device
 from gambrel.dtypes import FLOATING, PRECISIONS
 from gambrel.errors import InputError
@@ -178,9 +185,7 @@ def as_built(case: Scenario) -> Scenario:
         except InputError:
             return case
         case = replace(case, unedited=base)
-    return with_settings(
-        replace(case, workload=made), precision=asked and (made.precisions or asked)
-    )
+    return with_settings(replace(case, workload=made), precision=asked_of(made, asked))
 
 
 def with_settings(case: Scenario, **settings: object) -> Scenario:

@@ -17,7 +17,7 @@ from gambrel.analysis.measures import Bound, Limiter, without_formula
 from gambrel.analysis.needs import Footprint
 from gambrel.analysis.result import Analysis
 from gambrel.analysis.scopes import totals
-from gambrel.analysis.settings import Resolved, Settings, check_asked
+from gambrel.analysis.settings import Resolved, Settings, asked_of, check_asked
 from gambrel.analysis.sol import sol_of
 from gambrel.analysis.workbench import (
     Machine,
@@ -125,7 +125,10 @@ class Fleet:
         built: Mapping[str, Workload] | None = None,
         bench: Workbench | None = None,
     ) -> None:
-        self._built = {p: Fleet(w, settings, bulk=bulk) for p, w in (built or {}).items()}
+        self._built = {
+            p: Fleet(w, replace(settings, precision=asked_of(w, p)), bulk=bulk)
+            for p, w in (built or {}).items()
+        }
         self._settings = settings
         self.sizes = workload.resolve_symbols(settings.sizes or {})
         self.bench = bench or bench_of(workload, self.sizes, settings.conventions, bulk=bulk)

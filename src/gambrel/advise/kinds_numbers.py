@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from gambrel.advise.case import Edit, Effort, Kind, Scenario, as_built, edited, where, with_settings
+from gambrel.advise.case import Effort, Kind, Scenario, as_built, edited, where, with_settings
 from gambrel.advise.prune import prunable, pruned
 from gambrel.advise.transforms import narrow_cache, narrow_weights
 from gambrel.analysis.precision import casts_of
@@ -15,7 +14,7 @@ from gambrel.dtypes import PRECISIONS, parse_dtype, single_format, width_bytes
 from gambrel.errors import InputError
 from gambrel.ops import is_prunable
 from gambrel.runtimes import takes
-from gambrel.workload import Role
+from gambrel.workload import Role, Workload
 
 #: Share of channels that is proposed; more has to be asked for.
 _PRUNED: Final = "30%"
@@ -42,23 +41,7 @@ def _precisions(case: Scenario) -> Iterable[str]:
 
 
 def _weights(case: Scenario, text: str) -> Scenario:
-    dtype = _taken(case, text)
-    return _with_part(case, f"weights={dtype}", partial(narrow_weights, dtype=dtype))
-
-
-def _taken(case: Scenario, text: str) -> str:
-    """A format of stored numbers that the runtime can read.
-
-    Raises:
-        UnknownNameError: No such format.
-        InputError: The runtime does not take it.
-    """
-    dtype, runtime = parse_dtype(text), case.runtime
-    if not takes(runtime, dtype):
-        raise InputError(
-            f"{runtime.name} does not read {dtype}; it takes {', '.join(runtime.formats)}."
-        )
-    return dtype
+    return _with_part(case, "weights", text, narrow_weights)
 
 
 def _weight_formats(case: Scenario) -> Iterable[str]:
@@ -69,15 +52,31 @@ def _weight_formats(case: Scenario) -> Iterable[str]:
 
 
 def _kv(case: Scenario, text: str) -> Scenario:
-    dtype = _taken(case, text)
-    return _with_part(case, f"kv={dtype}", partial(narrow_cache, dtype=dtype))
+    return _with_part(case, "kv", text, narrow_cache)
 
 
-def _with_part(case: Scenario, part: str, narrow: Edit) -> Scenario:
-    """The case with a part of its model in another format, or with tensors that are narrowed."""
+def _with_part(
+    case: Scenario, name: str, text: str, narrow: Callable[[Workload, str], Workload]
+) -> Scenario:
+    """The case with a part of its model in another format, or with tensors that are narrowed.
+
+    What engines read of a language model part by part is their business, as where it is analyzed.
+
+    Raises:
+        UnknownNameError: No such format.
+        InputError: The runtime does not take it.
+    """
+    dtype, runtime = parse_dtype(text), case.runtime
+    part = f"{name}={dtype}"
     asked = ",".join(filter(None, (case.settings.precision, part)))
     built = as_built(with_settings(case, precision=asked))
-    return built if built.workload.precisions.endswith(part) else edited(case, narrow)
+    if built.workload.precisions.endswith(part):
+        return built
+    if not takes(runtime, dtype):
+        raise InputError(
+            f"{runtime.name} does not read {dtype}; it takes {', '.join(runtime.formats)}."
+        )
+    return edited(case, lambda workload: narrow(workload, dtype))
 
 
 def _kv_formats(case: Scenario) -> Iterable[str]:

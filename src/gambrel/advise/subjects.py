@@ -10,7 +10,8 @@ from gambrel.analysis.settings import is_language_model, runs_as_language
 from gambrel.device.model import Device
 from gambrel.dtypes import single_format
 from gambrel.errors import InputError
-from gambrel.runtimes import Runtime, candidates, choose
+from gambrel.runtimes import Runtime, candidates, choose, runtime
+from gambrel.workload import Workload
 
 #: Batches that are tried where a throughput is wanted at any batch.
 LARGEST_BATCH = 4096
@@ -147,6 +148,10 @@ class Subject:
             self.known[key] = device, self._looked_up(device, precision)
         return self.known[key][1]
 
+    def _under(self, name: str) -> Workload:
+        """The model with the layers of a runtime."""
+        return self.fleet(layers=runtime(name).layers).bench.workload
+
     def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
         workload = self.fleet().bench.workload
         precision, training = precision or workload.asked_precision, workload.training
@@ -156,7 +161,7 @@ class Subject:
                     device,
                     name,
                     precision=single_format(precision),
-                    language=runs_as_language(workload, name),
+                    language=runs_as_language(self._under(name), name),
                     training=training,
                 ).runtime
                 for name in self.runtimes

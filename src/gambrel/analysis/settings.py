@@ -92,7 +92,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         asked = one or asked
     known = asked if asked is None or asked == workload.precisions else parse_dtype(asked)
     packed = workload.precisions in GGUF_FORMATS  # only some runtimes read them
-    single = known if packed or not workload.precisions else None
+    single = known if packed or not workload.precisions else single_format(settings.precision)
     language = runs_as_language(workload, settings.runtime)
     stored = stored_format(workload.precisions) if language else None
     chosen = choose(
@@ -108,6 +108,11 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
     if said != asked and reason in (ASKED, BY_PART):
         reason = f"{ASKED}: {said} is {precision} here"
     return Resolved(precision=precision, precision_reason=reason, runtime=chosen)
+
+
+def asked_of(workload: Workload, precision: str | None) -> str | None:
+    """A number format that was asked for, as a model was built in it; None for the model's own."""
+    return precision and (workload.precisions or precision)
 
 
 def layers_of(
@@ -143,7 +148,10 @@ def is_language_model(workload: Workload) -> bool:
         return False
     if any(t.role in (Role.KV_CACHE, Role.STATE) for t in workload.tensors):
         return True
-    causal = any(op.attrs.get("causal") for op in workload.ops if op.kind == "attention")
+    causal = any(
+        op.attrs.get("causal") if op.kind == "attention" else op.kind.endswith("_scan")
+        for op in workload.ops
+    )
     return causal and any(_is_logits(workload.tensors[i]) for i in workload.outputs)
 
 

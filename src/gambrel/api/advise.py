@@ -224,11 +224,11 @@ def _fleet(
     notes += [note for note in resolved.notes if note not in notes]
     built: dict[str, Workload] = {}
     for precision in question.several("precision"):
-        if precision is not None and has_parts(model, layers, precision):
+        if precision is not None and has_parts(resolved.workload, model, layers, precision):
             workload = resolve_model(
                 model, msgspec.structs.replace(request, precision=precision)
             ).workload
-            built |= {precision: workload} if workload.precisions else {}
+            built |= {precision: workload}
     settings = settings_of(question, sizes=sizes, precision=None, runtime=None)
     return Fleet(resolved.workload, settings, bulk=bulk, built=built)
 

@@ -50,7 +50,7 @@ def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
         **chosen: Settings that no user chooses, e.g. ``levels=False``.
     """
     from gambrel.analysis.analyze import analyze as analyze_workload
-    from gambrel.analysis.settings import is_language_model, layers_of
+    from gambrel.analysis.settings import asked_of, is_language_model, layers_of
     from gambrel.capture.resolve import resolve_model
 
     q = question
@@ -72,7 +72,7 @@ def answers(question: Question, **chosen: Any) -> tuple[Analysis, ...]:
                 model.workload,
                 device,
                 settings_of(
-                    q, sizes=wanted, precision=model.workload.precisions or q.precision, **chosen
+                    q, sizes=wanted, precision=asked_of(model.workload, q.precision), **chosen
                 ),
             ),
             (*model.notes, *device_notes),

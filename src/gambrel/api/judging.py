@@ -15,7 +15,7 @@ from gambrel.advise.judge.ruling import Measured, rule
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.question import Question
 from gambrel.analysis.result import Analysis
-from gambrel.analysis.settings import is_language_model
+from gambrel.analysis.settings import asked_of, is_language_model
 from gambrel.api.analyze import request_of, settings_of, sizes_of
 from gambrel.api.faces import asks
 from gambrel.api.recorded_kernel import RecordedKernel, recorded_kernel
@@ -146,7 +146,7 @@ def _analyses(question: Question, workload: Workload) -> tuple[Analysis, ...]:
         settings = settings_of(
             question,
             sizes={k: v for k, v in sizes.items() if _has(own, k)},
-            precision=own.precisions or question.precision,
+            precision=asked_of(own, question.precision),
             runtime=runtime.id,
         )
         found.append(analyze(own, device, settings))

@@ -18,7 +18,7 @@ import msgspec
 
 from gambrel.analysis.measures import without_formula
 from gambrel.analysis.question import Question
-from gambrel.analysis.settings import Settings, is_language_model, layers_of
+from gambrel.analysis.settings import Settings, asked_of, is_language_model, layers_of
 from gambrel.analysis.sweep.points import has_spans, is_at_once
 from gambrel.analysis.sweep.work import (
     CHUNK,
@@ -153,7 +153,7 @@ class CaseOpener:
         plain = request_of(asked, {}).layers
         base = self._resolved(entry, asked, layers=plain, precision=None)
         layers = _layers_of(base, device, asked)
-        parts = bool(base.recipe) or has_parts(entry.source, layers, asked.precision)
+        parts = has_parts(base, entry.source, layers, asked.precision)
         built = asked.precision if parts else None
         # Windows of attention need numbers: sizes that do not vary are those of the analysis.
         own = {s.name: s.default for s in base.symbols if base.recipe and s.name != "batch"}
@@ -182,7 +182,8 @@ class CaseOpener:
         return self._workloads[key]
 
     def _settings_of(self, asked: Question, workload: Workload) -> Settings:
-        key = asked.causal, asked.runtime, asked.engine, workload.precisions or asked.precision
+        precision = asked_of(workload, asked.precision)
+        key = asked.causal, asked.runtime, asked.engine, precision
         if key not in self._settings:
             known = next(iter(self._settings.values()), None)
             more = {} if known is None else {"calibration": known.calibration}

@@ -227,12 +227,21 @@ def _phase_of(name: str) -> tuple[str, str | None]:
     return (base, last) if last in {"prefill", "decode"} else (name, None)
 
 
-def has_parts(model: Any, layers: str, precision: str | None = None) -> bool:
-    """Whether a number format applies to the parts of a model: one workload for each format."""
+def has_parts(workload: Workload, model: Any, layers: str, precision: str | None = None) -> bool:
+    """Whether a number format applies to the parts of a model: one workload for each format.
+
+    Args:
+        workload: As it is in no format that was asked for.
+        model: Its source.
+        layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it.
+        precision: The format.
+    """
     from gambrel.llm.known import config_of
 
     if is_for_all(layers, precision):
         return False
+    if workload.recipe:
+        return True
     if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))
     by_part = layers != "code" or names_parts(precision)

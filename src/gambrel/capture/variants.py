@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gambrel.capture import zoo
 from gambrel.capture.request import Request
+from gambrel.dtypes import GROUPED, in_groups
 from gambrel.errors import UnknownNameError
 from gambrel.llm.recipe import Recipe, recipe_of
 from gambrel.workload import Workload
@@ -73,7 +74,10 @@ def formats_of(workload: Workload) -> str | None:
     recipe = recipe_of(workload)
     kept = recipe is not None and (recipe.stored or recipe.edited)
     own = recipe.spec.precisions().name if recipe and not kept else ""
-    return None if workload.precisions == own else workload.precisions
+    if workload.precisions == own:
+        return None
+    schemes = (scheme for scheme in GROUPED if in_groups(scheme) == workload.precisions)
+    return next(schemes, workload.precisions)
 
 
 def _converts(precision: str | None, workload: Workload) -> bool:
@@ -120,8 +124,7 @@ def _is_unchanged(workload: Workload, sizes: Mapping[str, int]) -> bool:
         own = {s.name: s.default for s in workload.symbols if s.minimum == s.maximum}
         moved = any(sizes.get(n, value) != value for n, value in own.items())
         return moved and pipelines.load(pipeline, own, None) == workload
-    phase = zoo.phase_of(name)
-    if phase is None or config_of(name.removesuffix(f"-{phase}")) is None:
+    if config_of(name.removesuffix(f"-{zoo.phase_of(name)}")) is None:
         return False
     try:
         return zoo.load(name) == workload
