@@ -201,10 +201,6 @@ def of_weights(precision: str | None) -> str | None:
     return f"int{found[1]}" if found and found[1] in "48" else None
 
 
-#: Schemes that MLX stores in groups.
-GROUPED: Final = ("w4a16", "w8a16")
-
-
 def in_groups(precision: str | None) -> str | None:
     """A format of 4 or 8 bits as MLX stores it: ``w4a16`` → ``w4a16,block=32,embeddings=int4,...``.
 

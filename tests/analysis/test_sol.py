@@ -227,3 +227,16 @@ def test_notes_are_those_of_the_question_whatever_was_asked_before():
     other = gambrel.analyze("matmul:m=64,n=64,k=64,bf16", "hailo-8", runtime="perfect").sol.notes
     assert any("no bf16 roof" in note for note in other)
     assert gambrel.analyze(*asked, runtime="hailort").sol.notes == first
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_another_algorithm_may_take_less_than_the_products_that_are_counted(train):
+    """u39kun/deep-learning-benchmark: VGG-16 on a V100, 26.2 ms and 83.5 ms."""
+    asked = {"runtime": "pytorch", "precision": "fp32", "batch_size": 16, "train": train}
+    found = gambrel.analyze("vgg16", "v100-sxm2-16gb", **asked)
+    assert found.expected_time_s.low < (0.0835 if train else 0.0262) < found.sol_time_s
+    assert found.expected_time_s.low >= found.sol.counted_floor_s
+    assert "Winograd" in found.expected_time_s.reason
+    assert "Winograd" in str(found)
+    swept = gambrel.sweep("vgg16", ["v100-sxm2-16gb"], **asked | {"batch_size": [16, 1]})
+    assert swept.expected_time_s[0] == found.expected_time_s.value

@@ -71,17 +71,25 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     limited_by: Limiter | None
     limiters: tuple[Limiter, ...] = ()
 
-    def no_faster_than(self, sol_time_s: float | None, *, proved: bool) -> Expected:
+    def no_faster_than(
+        self, sol_time_s: float | None, *, proved: bool, least_s: float | None = None
+    ) -> Expected:
         """The same with the run and its range cut at the speed of light, which is said.
 
         Args:
             sol_time_s: Of the run.
             proved: Whether no run is faster. Where its ceilings are only the best that anybody
                 reached, the range reaches up to it instead.
+            least_s: What a run takes at the least by an algorithm of fewer products than are
+                counted; None where there is none.
         """
         one = self.total
         if one is None or sol_time_s is None or one.low >= sol_time_s:
             return self
+        if least_s is not None:
+            why = f"{one.reason}; Winograd's algorithm multiplies less than is counted"
+            cut = replace(_raised(one, least_s), low=max(one.low, least_s), reason=why)
+            return replace(self, total=cut)
         if not proved and one.value < sol_time_s:
             why = f"{one.reason}; no run so far reached the rate that this takes"
             seen = replace(one, high=max(one.high, sol_time_s), confidence="low", reason=why)

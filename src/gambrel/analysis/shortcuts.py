@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gambrel.analysis.compulsory import SolPart, add_work, fastest_way
 from gambrel.analysis.costs import CostTable, Place
 from gambrel.ops import OpView
-from gambrel.ops.base import Engine
+from gambrel.ops.base import Engine, TensorView
 from gambrel.units import format_percent
 
 #: Share of the matrix work from which on a way around it is named, and withholds a proof.
@@ -33,22 +33,29 @@ def shortcuts(table: CostTable) -> tuple[str, ...]:
     Args:
         table: Of the workload, at one point.
     """
+    found = [_SAID[cause].format(format_percent(share)) for cause, share in _saved(table).items()]
+    attends = any(place.view.kind == "attention" for place in _placed(table))
+    return (*found, *([LENGTHS] if attends else []))
+
+
+def multiplies_less(table: CostTable) -> bool:
+    """Whether another algorithm may reach the result of convolutions with fewer products."""
+    return _WINOGRAD in _saved(table)
+
+
+def _saved(table: CostTable) -> dict[str, float]:
+    """Of the ways around convolutions that matter, the share of the matrix work that each saves."""
     touched: dict[str, float] = defaultdict(float)
     saved: dict[str, float] = defaultdict(float)
-    whole, attends = 0.0, False
+    whole = 0.0
     for place in _placed(table):
         flops = _matrix_flops(table, place)
         whole += flops
-        attends = attends or place.view.kind == "attention"
         for cause, kept in _kept(place.view).items():
             touched[cause] += flops
             saved[cause] += flops * (1 - kept)
-    found = [
-        _SAID[cause].format(format_percent(saved[cause] / whole))
-        for cause in (_WINOGRAD, _PADDING)
-        if touched[cause] > _DECIDING * whole
-    ]
-    return (*found, *([LENGTHS] if attends else []))
+    named = (cause for cause in (_WINOGRAD, _PADDING) if touched[cause] > _DECIDING * whole)
+    return {cause: saved[cause] / whole for cause in named}
 
 
 def fewest_operations(table: CostTable) -> tuple[SolPart, ...]:
@@ -98,20 +105,29 @@ def _kept(view: OpView) -> Mapping[str, float]:
 
     Winograd's algorithm and transforms need one multiplication per output and input channel at the
     least (S. Winograd, Arithmetic Complexity of Computations, SIAM 1980: m + r - 1 for m outputs
-    of r taps in each dimension), which also covers padding of dilated windows.
+    of r taps in each dimension), which also covers padding of dilated windows. Of the gradients
+    of weights the taps are the outputs.
     """
-    if view.kind != "convolution" or not view.inputs or not view.outputs:
-        return {}
+    images = _images(view)
     kernel = tuple(view.sizes.get("kernel", ()))
-    if not any(k > 1 for k in kernel):
+    if images is None or not any(k > 1 for k in kernel):
         return {}
-    ends = view.inputs[0].shape[2:], view.outputs[0].shape[2:]
+    ends = images[0].shape[2:], images[1].shape[2:]
     plain = not view.attrs.get("transposed") and view.size("groups", 1) == 1
     winograd = {_WINOGRAD: 1 / prod(kernel)} if plain and ends[0] == ends[1] else {}
     if view.attrs.get("transposed"):
         ends = ends[1], ends[0]
     inside = [_inside(*sizes) for sizes in zip(kernel, *ends, strict=False)]
     return {**winograd, _PADDING: prod(inside)}
+
+
+def _images(view: OpView) -> tuple[TensorView, TensorView] | None:
+    """What goes into a convolution and what comes out, also of one whose gradients are made."""
+    if view.kind == "convolution" and view.inputs and view.outputs:
+        return view.inputs[0], view.outputs[0]
+    if view.kind == "convolution_backward" and len(view.inputs) > 1:
+        return view.inputs[1], view.inputs[0]
+    return None
 
 
 def _inside(taps: int, inputs: int, outputs: int) -> float:

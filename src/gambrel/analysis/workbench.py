@@ -22,6 +22,7 @@ from gambrel.analysis.plan import KernelPlan, plan_of
 from gambrel.analysis.precision import casts_of
 from gambrel.analysis.roofs import Roofs, roofs_of, under
 from gambrel.analysis.settings import Resolved, Settings, is_language_model, resolved
+from gambrel.analysis.shortcuts import fewest_operations, multiplies_less
 from gambrel.analysis.sized import SizedWorkload
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
@@ -326,12 +327,24 @@ def _answers(
             chosen=one,
             table=table,
             held=held,
-            expected=_packed(found, table, one, machine).no_faster_than(sol_s, proved=proved),
+            expected=_packed(found, table, one, machine).no_faster_than(
+                sol_s, proved=proved, least_s=_least_seconds(table, machine, found, sol_s)
+            ),
             sol_time_s=sol_s,
             proved=proved,
         )
         for machine, one, (held, sol_s), found, proved in rows
     ]
+
+
+def _least_seconds(
+    table: CostTable, machine: Machine, found: Expected, sol_s: Size | None
+) -> Size | None:
+    """What a run below the speed of light takes at the least; None where there is none."""
+    one = found.total
+    if one is None or sol_s is None or one.low >= sol_s or not multiplies_less(table):
+        return None
+    return sol_time(fewest_operations(table), machine.limits)
 
 
 def _packed(found: Expected, table: CostTable, chosen: Resolved, machine: Machine) -> Expected:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from gambrel.capture.request import by_part
 from gambrel.closest import closest
 from gambrel.dtypes import GGUF_MIXES, GGUF_PLAIN, parse_dtype, width_bytes
 from gambrel.errors import CaptureError, InputError, UnknownNameError
@@ -96,7 +97,7 @@ def workload_of_spec(
         phase: ``"prefill"`` (the default of decoders) or ``"decode"``; None for encoders.
         sizes: Values by symbol that are known already.
         precision: Number formats part by part; see `gambrel.llm.precision`. A single 16-bit or
-            wider format is left to the analysis.
+            wider format is left to the analysis, and so is one that those layers take for all.
         keep_open: Leave sizes open that ``sizes`` does not give, also where windows of attention
             and chosen positions depend on them: a window that a size in its range may or may not
             fill is then taken to hold every position.
@@ -112,7 +113,8 @@ def workload_of_spec(
     phase = _phase(run, phase)
     numbers = needs_numbers(run)
     step = step_of(run, phase, sizes or {}, fixed=numbers, open_others=keep_open, ranges=ranges)
-    chosen = _precisions(run, precision)
+    # One format for all casts what is in the model's plain one.
+    chosen = _precisions(run, by_part(layers, precision) or (precision and run.dtype))
     found = build(run, step, chosen, as_code=layers == "code")
     if layers != "code":
         found = as_kernels(found, chosen)
@@ -127,7 +129,9 @@ def workload_of_spec(
         assumptions=(*found.assumptions, *_LAYERS.get(layers, ()), *experts),
         chosen_dtype=run.dtype_given or not plain,
         precisions="" if plain else chosen.name,
-        recipe=Recipe(spec=spec, precisions=chosen, phase=phase, layers=layers).text(),
+        recipe=Recipe(
+            spec=spec, precisions=chosen, asked=precision or "", phase=phase, layers=layers
+        ).text(),
     )
 
 

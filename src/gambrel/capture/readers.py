@@ -120,7 +120,7 @@ def of_config(config: Any, request: Request, name: str = "") -> ResolvedModel:
             config,
             phase=request.phase,
             sizes=sizes,
-            precision=request.by_part,
+            precision=request.precision,
             keep_open=request.keep_open,
             ranges=request.ranges,
             name=name,

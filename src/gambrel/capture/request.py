@@ -46,12 +46,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ranges: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     layers: str = "code"
 
-    @property
-    def by_part(self) -> str | None:
-        """The formats to build a language model with; None leaves one for all to the analysis."""
-        if is_for_all(self.layers, self.precision):
-            return None
-        return in_groups(self.precision) if self.layers == "grouped" else self.precision
+
+def by_part(layers: str, precision: str | None) -> str | None:
+    """The formats to build a language model with; None leaves one for all to the analysis."""
+    if is_for_all(layers, precision):
+        return None
+    return in_groups(precision) if layers == "grouped" else precision
 
 
 def is_for_all(layers: str, precision: str | None) -> bool:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gambrel.capture import zoo
 from gambrel.capture.request import Request
-from gambrel.dtypes import GROUPED, in_groups
 from gambrel.errors import UnknownNameError
 from gambrel.llm.recipe import Recipe, recipe_of
 from gambrel.workload import Workload
@@ -76,8 +75,7 @@ def formats_of(workload: Workload) -> str | None:
     own = recipe.spec.precisions().name if recipe and not kept else ""
     if workload.precisions == own:
         return None
-    schemes = (scheme for scheme in GROUPED if in_groups(scheme) == workload.precisions)
-    return next(schemes, workload.precisions)
+    return recipe.asked or workload.precisions if recipe and not kept else workload.precisions
 
 
 def _converts(precision: str | None, workload: Workload) -> bool:
@@ -100,7 +98,7 @@ def _from_recipe(recipe: Recipe, request: Request) -> Workload:
         recipe.spec,
         phase=request.phase,
         sizes=request.sizes,
-        precision=request.by_part,
+        precision=request.precision,
         keep_open=request.keep_open,
         ranges=request.ranges,
         layers=request.layers,

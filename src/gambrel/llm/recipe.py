@@ -15,6 +15,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         spec: The model.
         precisions: Number formats that it was built in.
+        asked: What a user named for them; empty for the model's own, or of a file.
         phase: ``"prefill"``, ``"decode"``, or None for one forward pass.
         layers: Whose layers run, as `gambrel.runtimes.Runtime.layers` has it.
         stored: The weights have the formats of a file, which ``precisions`` does not know.
@@ -23,6 +24,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     spec: ModelSpec
     precisions: Precisions
+    asked: str = ""
     phase: str | None = None
     layers: str = ""
     stored: bool = False

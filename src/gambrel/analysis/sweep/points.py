@@ -22,7 +22,7 @@ from gambrel.analysis.expected import expected_seconds
 from gambrel.analysis.footprint import peak_memory
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.scopes import one_flop, totals
-from gambrel.analysis.settings import Resolved, Settings, resolved
+from gambrel.analysis.settings import Resolved, Settings, has_convolutions, resolved
 from gambrel.analysis.sweep.record import unknown_numbers
 from gambrel.analysis.workbench import Machine, MachineTimes, Workbench, answered, evaluated
 from gambrel.engine.tables import PointTable, Words, joined, repeated, take
@@ -171,7 +171,7 @@ def figures(
     chosen = resolved(points.workload, machine.device, settings)
     runtime = chosen.runtime.runtime
     if is_at_once(machine, runtime):
-        found = _apart(points, machine, chosen)
+        found = _apart(points, machine, chosen, settings)
     elif has_spans(machine, runtime):
         found = _by_spans(points, machine, chosen, settings)
     else:
@@ -215,7 +215,7 @@ def _by_spans(
     """Points whose kernels are the same together, the others one by one."""
     spanned = points.spanned(chosen.precision, chosen.runtime.runtime.kernels)
     tables = [
-        _apart(one.points, machine, chosen)
+        _apart(one.points, machine, chosen, settings)
         if one.alike
         else _one_by_one(one.points, machine, settings)
         for one in spanned
@@ -223,19 +223,23 @@ def _by_spans(
     return take(joined(tables), np.argsort(np.concatenate([one.places for one in spanned])))
 
 
-def _apart(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
+def _apart(
+    points: SizedPoints, machine: Machine, chosen: Resolved, settings: Settings
+) -> PointTable:
     """All points at once, or in groups for which the formulas take the same forms."""
     if points.groups is None:
         try:
-            return _at_once(points, machine, chosen)
+            return _at_once(points, machine, chosen, settings)
         except MixedError as mixed:
             points.divide(np.broadcast_to(mixed.mask, points.count))
     assert points.groups is not None  # divided now, or for an earlier machine
-    both = joined([_apart(one, machine, chosen) for one in points.groups])
+    both = joined([_apart(one, machine, chosen, settings) for one in points.groups])
     return take(both, points.order)
 
 
-def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTable:
+def _at_once(
+    points: SizedPoints, machine: Machine, chosen: Resolved, settings: Settings
+) -> PointTable:
     n, runtime = points.count, chosen.runtime.runtime
     table = points.arrays.table(chosen.precision, machine.plan(runtime))
     held, sol = evaluated(table, machine, runtime)
@@ -244,6 +248,8 @@ def _at_once(points: SizedPoints, machine: Machine, chosen: Resolved) -> PointTa
     run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
     if expected is not None and sol is not None and machine.limits.proves(table.sol_parts):
+        if np.any(expected < sol) and has_convolutions(points.workload):
+            return _one_by_one(points, machine, settings)  # by another algorithm: at each point
         expected = roofline.no_less(expected, sol)
     time_s = held.time_s if expected is None else expected
     joules = None if time_s is None else _energy(table, held, machine, time_s, waits)

@@ -119,6 +119,9 @@ def light(analysis: Analysis) -> str:
     limit = "" if sol.caveats or analysis.on_host else " (no run is faster)"
     # What was only reached, or measured here, may be passed.
     about = limit if sol.proves else " (at the best known rate, which is no limit)"
+    expected = analysis.expected_time_s
+    if sol.proves and expected is not None and expected.low < sol.time_s:
+        about = " (as counted; Winograd's algorithm multiplies less)"
     return f"speed of light {format_si(sol.time_s, 's')}{about}"
 
 
