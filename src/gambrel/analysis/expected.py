@@ -207,9 +207,7 @@ def fitting(table: CostTable, estimator: Forecaster | None) -> Forecaster | None
     """The estimator that describes a table: an engine's, or that of its kernels one by one."""
     if isinstance(estimator, OpsEstimator):
         return estimator.at(inputs_at_once(table))
-    if isinstance(estimator, EngineEstimator) and not estimator.describes(table):
-        return estimator.beside
-    return estimator
+    return estimator.suited(table) if isinstance(estimator, EngineEstimator) else estimator
 
 
 def expected_times(

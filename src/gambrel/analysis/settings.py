@@ -164,12 +164,7 @@ def runs_as_language(workload: Workload, requested: str | None) -> bool:
         return True
     if requested is None or runtime(requested).language is not True:
         return False
-    return not has_convolutions(workload)
-
-
-def has_convolutions(workload: Workload) -> bool:
-    """Whether it convolves anything."""
-    return any(op.kind.startswith("convolution") for op in workload.ops)
+    return not any(op.kind.startswith("convolution") for op in workload.ops)
 
 
 #: Vocabularies of language models are larger than this, embeddings of text encoders narrower.

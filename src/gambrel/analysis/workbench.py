@@ -328,7 +328,7 @@ def _answers(
             table=table,
             held=held,
             expected=_packed(found, table, one, machine).no_faster_than(
-                sol_s, proved=proved, least_s=_least_seconds(table, machine, found, sol_s)
+                sol_s, proved=proved, least_s=_least_seconds(table, machine, one, found, sol_s)
             ),
             sol_time_s=sol_s,
             proved=proved,
@@ -338,13 +338,20 @@ def _answers(
 
 
 def _least_seconds(
-    table: CostTable, machine: Machine, found: Expected, sol_s: Size | None
+    table: CostTable, machine: Machine, chosen: Resolved, found: Expected, sol_s: Size | None
 ) -> Size | None:
     """What a run below the speed of light takes at the least; None where there is none."""
     one = found.total
-    if one is None or sol_s is None or one.low >= sol_s or not multiplies_less(table):
+    if one is None or sol_s is None or one.low >= sol_s:
+        return None
+    if not may_multiply_less(chosen) or not multiplies_less(table):
         return None
     return sol_time(fewest_operations(table), machine.limits)
+
+
+def may_multiply_less(chosen: Resolved) -> bool:
+    """Whether such algorithms were measured: of PyTorch's libraries, in fp32."""
+    return "torch" in chosen.runtime.runtime.constants and chosen.precision == "fp32"
 
 
 def _packed(found: Expected, table: CostTable, chosen: Resolved, machine: Machine) -> Expected:

@@ -63,6 +63,7 @@ class EngineEstimator:
         constants: Of the class of devices.
         device: The device.
         beside: What predicts runs that the formulas are not about; None for nothing.
+        other: The same kernels in formats that this one's constants were not measured in.
         narrow_sums: GEMMs in fp16 are summed in fp16 where that is faster.
     """
 
@@ -75,9 +76,11 @@ class EngineEstimator:
         device: Device,
         beside: Predictor | None,
         *,
+        other: EngineEstimator | None = None,
         narrow_sums: bool = False,
     ) -> None:
         self._narrow_sums = narrow_sums
+        self._other = other
         self._c = constants
         self._device = device
         self.beside = beside
@@ -93,6 +96,18 @@ class EngineEstimator:
         """Whether the formulas are about all of a table, and the device has engines for it."""
         work = table.engine
         return work.described and bool(work.formats) and all(map(self._peak, work.formats))
+
+    def suited(self, table: CostTable) -> EngineEstimator | Predictor | None:
+        """What predicts a table: this, or what it is about."""
+        if not self.describes(table):
+            return self.beside
+        other, formats = self._other, set(table.engine.formats)
+        measured = self._c.measured_formats >= formats
+        return self if measured or other is None or not other.measures(table) else other
+
+    def measures(self, table: CostTable) -> bool:
+        """Whether the constants were measured in the formats of a table."""
+        return self.describes(table) and self._c.measured_formats >= set(table.engine.formats)
 
     def times(self, table: CostTable) -> WholeTimes | None:
         """The times of a table; None where an engine of the device is not known."""
@@ -341,10 +356,13 @@ def engine_estimator(
         return None
     if resolve(device, "vector", "fp32") is None:
         return None
-    for c in calibration.engines:
-        if c.runtime in names and matches(c.match, device):
-            return EngineEstimator(c, device, beside, narrow_sums=roofs.narrow_sums)
-    return None
+    found: EngineEstimator | None = None
+    for name in reversed(names):
+        known = (c for c in calibration.engines if c.runtime == name and matches(c.match, device))
+        if (c := next(known, None)) is not None:
+            c = c if name == names[0] else c.of_another()
+            found = EngineEstimator(c, device, beside, other=found, narrow_sums=roofs.narrow_sums)
+    return found
 
 
 def _is_own(device: Device, calibration: Calibration) -> bool:

@@ -60,6 +60,12 @@ class EngineConstants(msgspec.Struct, frozen=True, kw_only=True):
         """Both ends of measured / predicted, on models that were left out."""
         return self.ranges.get(dtype, (self.low, self.high))
 
+    def of_another(self) -> EngineConstants:
+        """For a runtime that has the same kernels: as of a device that was not measured."""
+        return msgspec.structs.replace(
+            self, low=self.far_low, high=self.far_high, ranges={}, confidence="low"
+        )
+
     def energy_of(self, dtype: str) -> float:
         """Energy per FLOP relative to int8; in a format that was not measured, by its width."""
         if not dtype:

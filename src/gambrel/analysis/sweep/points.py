@@ -22,9 +22,16 @@ from gambrel.analysis.expected import expected_seconds
 from gambrel.analysis.footprint import peak_memory
 from gambrel.analysis.measures import Bound
 from gambrel.analysis.scopes import one_flop, totals
-from gambrel.analysis.settings import Resolved, Settings, has_convolutions, resolved
+from gambrel.analysis.settings import Resolved, Settings, resolved
 from gambrel.analysis.sweep.record import unknown_numbers
-from gambrel.analysis.workbench import Machine, MachineTimes, Workbench, answered, evaluated
+from gambrel.analysis.workbench import (
+    Machine,
+    MachineTimes,
+    Workbench,
+    answered,
+    evaluated,
+    may_multiply_less,
+)
 from gambrel.engine.tables import PointTable, Words, joined, repeated, take
 from gambrel.ops import Conventions, Cost
 from gambrel.ops.base import Engine, MixedError
@@ -248,7 +255,7 @@ def _at_once(
     run = expected_seconds(table, held, estimator, runtime, machine.device)
     expected, waits = (None, 0.0) if run is None else run
     if expected is not None and sol is not None and machine.limits.proves(table.sol_parts):
-        if np.any(expected < sol) and has_convolutions(points.workload):
+        if may_multiply_less(chosen) and np.any(expected < sol):
             return _one_by_one(points, machine, settings)  # by another algorithm: at each point
         expected = roofline.no_less(expected, sol)
     time_s = held.time_s if expected is None else expected
