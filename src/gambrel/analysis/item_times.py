@@ -76,7 +76,7 @@ def ops_times_on(
     from gambrel.analysis.estimate.ops_together import OpsTogether
 
     times, launches = [one.times for one in evaluations], [item.launches for item in table.items]
-    return OpsTogether(estimators, times, table.batches, launches).found
+    return OpsTogether(estimators, times, table.batches, table.columns.work, launches).found
 
 
 def _batch(

@@ -70,7 +70,7 @@ def _columns(rows: Sequence[Row]) -> Row:
     for name in rows[0].__struct_fields__:
         first, *others = values = [getattr(row, name) for row in rows]
         if isinstance(first, (int, float)) and any(value != first for value in others):
-            columns[name] = _column(values)
+            columns[name] = column(values)
     return replace(rows[0], **columns)
 
 
@@ -82,11 +82,12 @@ def _constants(chosen: Sequence[Chosen]) -> Chosen:
     columns: dict[str, Any] = {
         name: value
         if all(other[name] == value for other in others)
-        else _column([one.constants[name] for one in chosen])
+        else column([one.constants[name] for one in chosen])
         for name, value in first.items()
     }
     return replace(chosen[0], constants=columns)
 
 
-def _column(values: Sequence[float]) -> DeviceColumn:
+def column(values: Sequence[float]) -> DeviceColumn:
+    """A number of each of several devices."""
     return np.array(values, dtype=float)[:, None].view(DeviceColumn)
