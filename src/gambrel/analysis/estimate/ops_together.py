@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gambrel.analysis.estimate.batches import Batch, Batches
 from gambrel.analysis.estimate.constants import Shares
-from gambrel.analysis.estimate.estimates import Estimates
+from gambrel.analysis.estimate.estimates import Estimates, Floats
 from gambrel.analysis.estimate.kinship import LEVELS
 from gambrel.analysis.estimate.shares import Basis, OpsEstimator, together
 from gambrel.ops.base import MixedError
@@ -48,7 +48,7 @@ class OpsTogether:
 
     Args:
         estimators: Of the devices.
-        times: Of each device, the roofline time of each op, s; None where unknown.
+        times: Of each device, the roofline time of each op, s; not a number where unknown.
         batches: The ops.
         work: Class of work, number format and whether it is prunable, of all ops.
         launches: Of each op, the kernels that it is launched as.
@@ -57,13 +57,13 @@ class OpsTogether:
     def __init__(
         self,
         estimators: Sequence[OpsEstimator],
-        times: Sequence[Sequence[float | None]],
+        times: Floats,
         batches: Batches,
         work: Iterable[tuple[str, str, bool]],
         launches: Sequence[float],
     ) -> None:
         self._batches = batches
-        self.found = Estimates(np.array(times, dtype=float))
+        self.found = Estimates(times)
         self._work = np.zeros_like(self.found.bounds)
         self._basis = np.full(self._work.shape, -1)
         self._bases: list[Basis] = []

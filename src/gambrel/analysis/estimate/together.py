@@ -47,7 +47,7 @@ class Together:
 
     Args:
         estimators: Of the devices, none of which was measured itself.
-        times: Of each device, the roofline time of each op, s; None where unknown.
+        times: Of each device, the roofline time of each op, s; not a number where unknown.
         batches: The ops.
         moved_bytes: Of each op, what it reads and writes; not a number for one that also sends.
         launches: Of each op, the kernels that it is launched as.
@@ -56,13 +56,13 @@ class Together:
     def __init__(
         self,
         estimators: Sequence[Estimator],
-        times: Sequence[Sequence[float | None]],
+        times: Floats,
         batches: Batches,
         moved_bytes: Floats,
         launches: Sequence[float],
     ) -> None:
         self._estimators, self._batches = estimators, batches
-        self._bounds = np.array(times, dtype=float)
+        self._bounds = times
         #: The bounds, but for algorithms with less arithmetic than counted.
         self._floors = self._bounds.copy()
         self._seconds, self._launch, self._latency = (np.zeros_like(self._bounds) for _ in range(3))
