@@ -447,6 +447,8 @@ class _Builder:
 
 def _key(size: Size) -> Any:
     """A size as a part of a key; an array over points cannot be one, its bytes can."""
+    if isinstance(size, (int, float)):
+        return size
     return size.tobytes() if hasattr(size, "tobytes") else size
 
 

@@ -26,9 +26,10 @@ class DeviceColumn(np.ndarray[Any, np.dtype[np.float64]]):
 
     def __bool__(self) -> bool:
         wanted = np.asarray(self) != 0
-        if wanted.any() and not wanted.all():
+        number = np.count_nonzero(wanted)
+        if 0 < number < wanted.size:
             raise MixedError(wanted)
-        return bool(wanted.all())
+        return bool(number)
 
     def __float__(self) -> float:
         values = np.asarray(self)
