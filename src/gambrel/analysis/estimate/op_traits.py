@@ -48,12 +48,15 @@ def traits_of(view: OpView, *, torch: bool) -> OpTraits:
         MixedError: Its sizes are arrays of which some choose another formula than others.
     """
     rule = rule_of(view)
+    own = wide = _torch(view, wide_products=False) if torch else None
+    if torch and view.kind in torch_rules.WIDE:
+        wide = _torch(view, wide_products=True)
     return OpTraits(
         kind=view.kind,
         rule=rule,
         scheme=rule.scheme(view),
-        torch=_torch(view, wide_products=False) if torch else None,
-        wide=_torch(view, wide_products=True) if torch else None,
+        torch=own,
+        wide=wide,
         batch_of_weights=is_batch_of_weights(view),
         stored=view.inputs[1].dtype if len(view.inputs) > 1 else "",
         operands=view.operand_dtype(2) if view.kind.startswith("convolution") else "",
