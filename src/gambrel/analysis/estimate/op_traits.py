@@ -21,7 +21,7 @@ class OpTraits(msgspec.Struct, frozen=True, kw_only=True):
         scheme: Number format or scheme of its constants.
         torch: The formula of PyTorch's own kernels, and its scheme; None where there is none, or
             another framework runs.
-        wide: The same where products of every format were fitted as fp32 products were.
+        wide: The same where GEMMs of every format were fitted as those in fp32 were.
         batch_of_weights: As `is_batch_of_weights`.
         stored: Number format of the second operand; empty without one.
         operands: Number format of a convolution's operands; empty for other ops.
