@@ -30,14 +30,8 @@ from scipy.optimize import least_squares
 
 import constants_file
 import gambrel
-from gambrel.analysis.estimate.shares import (
-    counted,
-    few,
-    heads_per_cache,
-    lanes_of,
-    peak_of,
-    unpacked,
-)
+from gambrel.analysis.estimate.share_rates import lanes_of, peak_of
+from gambrel.analysis.estimate.shares import counted, few, heads_per_cache, unpacked
 from gambrel.analysis.roofs import roofs_of
 from gambrel.analysis.settings import Settings
 from gambrel.analysis.workbench import Machine, Workbench

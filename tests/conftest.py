@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import hypothesis
@@ -64,9 +65,16 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return check
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    """Folders that nobody has used: they are made by who writes to one."""
+    base = tmp_path_factory.mktemp("homes")
+    return (base / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def no_settings_of_the_user(tmp_path_factory, monkeypatch):
+def no_settings_of_the_user(homes, monkeypatch):
     """Devices, calibrations and caches of whoever runs the tests must not change an answer."""
-    empty = tmp_path_factory.mktemp("home")
+    empty = next(homes)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(empty / name))

@@ -23,6 +23,7 @@ from tests.analysis.small import device, perceptron
 CATALOG = list_devices()
 YOLO = Fleet(zoo.load("yolov8n"), Settings())
 SUBJECT = subject("yolov8n")
+ON_MANY = subject("yolov8n", bulk=True)
 
 
 def named(*names):
@@ -31,7 +32,8 @@ def named(*names):
 
 def over(*names, prices=None, precisions=(None,)):
     devices = named(*names) if names else CATALOG
-    return Grid(subjects=[SUBJECT], devices=devices, precisions=precisions, prices=prices or {})
+    held = SUBJECT if names else ON_MANY
+    return Grid(subjects=[held], devices=devices, precisions=precisions, prices=prices or {})
 
 
 def hardware(candidates):

@@ -46,7 +46,7 @@ def fleet(model, batch=None):
 
 @cache
 def kept(model, batch=None):
-    return subject(model, batch)
+    return subject(model, batch, bulk=True)
 
 
 @cache

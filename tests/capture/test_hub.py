@@ -120,7 +120,8 @@ def server(cache, monkeypatch):
 
     Hub.files, Hub.log = {"config.json": json.dumps(CONFIG).encode(), "README.md": b"x"}, []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        often = {"poll_interval": 0.01}  # seconds until it sees that it is to stop
+        thread = threading.Thread(target=running.serve_forever, kwargs=often)
         thread.start()
         at = f"http://127.0.0.1:{running.server_port}"
         template = at + "/{repo_id}/resolve/{revision}/{filename}"

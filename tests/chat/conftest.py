@@ -45,7 +45,8 @@ class Server:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
-        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+        often = {"poll_interval": 0.01}  # seconds until it sees that it is to stop
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs=often, daemon=True)
         self.thread.start()
 
     @property

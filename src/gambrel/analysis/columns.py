@@ -6,7 +6,7 @@ of the items one by one, to the last bit: sums run in the order of the items.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ class TableColumns:
         link_bytes: Over the link to peers.
         network_bytes: Over the network.
         prefetched_bytes: Of the bytes read, those that are loaded ahead.
+        on_host: Whether the compiler leaves it to the host.
         counts: Executions.
         kernels: A row for each shared kernel: its items, then fillers that point behind the last.
     """
@@ -47,6 +48,7 @@ class TableColumns:
     link_bytes: Floats
     network_bytes: Floats
     prefetched_bytes: Floats
+    on_host: NDArray[np.bool_]
     counts: Floats
     kernels: NDArray[np.int64]
 
@@ -87,6 +89,29 @@ class TableColumns:
         rates = np.array([one.memory_byte_per_s for one in roofs], dtype=float)[:, None]
         return np.asarray(roofline.seconds(self.prefetched_bytes, rates))
 
+    def run_of(self, times: Floats) -> Floats:
+        """Seconds of the run on each device, from those of its items; negative ones are unknown."""
+        return np.asarray((times.clip(0.0) * self.counts).cumsum(axis=1)[:, -1])
+
+    def wait_for_weights(
+        self, times: Floats, limits: NDArray[np.int64], loading: Floats, memory: int
+    ) -> None:
+        """Where loading all bytes takes longer than the kernels, those with weights wait for them.
+
+        Args:
+            times: Of each item on each device, s; changed.
+            limits: Places of the resources that decide them; changed.
+            loading: Seconds in which each device loads all bytes.
+            memory: Place of the memory.
+        """
+        running = self.run_of(times)[:, None]
+        whole = (self.prefetched_bytes * self.counts).cumsum()[-1]
+        waiting = (loading > running) & ~self.on_host
+        wait = (loading - running) * self.prefetched_bytes / whole
+        alone = times.clip(0.0)
+        times[...] = np.where(waiting, alone + wait, times)
+        limits[waiting & (wait > alone)] = memory
+
 
 def table_columns(table: CostTable) -> TableColumns:
     """The arrays of a table at one point."""
@@ -110,43 +135,38 @@ def table_columns(table: CostTable) -> TableColumns:
         link_bytes=column(0 if c is None else c.link_bytes for c in costs),
         network_bytes=column(0 if c is None else c.network_bytes for c in costs),
         prefetched_bytes=column(0 if item.host else item.prefetched_bytes for item in items),
+        on_host=np.array([item.host for item in items], dtype=bool),
         counts=column(item.count for item in items),
         kernels=np.array(rows, dtype=np.int64).reshape(len(rows), longest),
     )
 
 
-def slowest_of(
-    busy: BusyArrays, kernels: NDArray[np.int64]
-) -> Iterator[tuple[list[float | None], list[tuple[str, Bound] | None]]]:
-    """Of each device the time of the slowest resource of each item, and which it is.
+def slowest_of(busy: BusyArrays, kernels: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """The time of the slowest resource of each item on each device, and the place of that one.
 
-    Both are None where none is known. Items of one kernel overlap: each counts with its part of the
-    kernel's slowest resource.
+    Times are negative where none is known. Items of one kernel overlap: each counts with its part
+    of the kernel's slowest resource.
 
     Args:
         busy: Resource → seconds of each item on each device, compute first; negative where an item
             needs none.
         kernels: Items of each shared kernel.
     """
-    resources = list(busy)
     seconds = np.stack(list(busy.values()))
     which = seconds.argmax(axis=0)
     times = np.take_along_axis(seconds, which[None], axis=0)[0]
-    if len(kernels):
-        padded = np.pad(seconds, ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
-        parts = padded[:, :, kernels]
-        # A running sum adds in the order of the items, as one adds them one by one.
-        whole = np.where((parts >= 0).any(axis=3), parts.clip(0.0).cumsum(axis=3)[..., -1], -1.0)
-        limit = whole.argmax(axis=0)
-        rows, columns = np.nonzero(kernels < seconds.shape[2])
-        items = kernels[rows, columns]
-        own = seconds.clip(0.0)[:, :, items]
-        share = np.take_along_axis(own, limit[:, rows][None], axis=0)[0]
-        known = (whole.max(axis=0) >= 0)[:, rows]
-        which[:, items] = np.where(known, limit[:, rows], which[:, items])
-        times[:, items] = np.where(known, share, times[:, items])
-    for row, places in zip(times.tolist(), which.tolist(), strict=True):
-        yield (
-            [None if t < 0 else t for t in row],
-            [None if t < 0 else resources[w] for t, w in zip(row, places, strict=True)],
-        )
+    if not len(kernels):
+        return times, which
+    padded = np.pad(seconds, ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
+    parts = padded[:, :, kernels]
+    # A running sum adds in the order of the items, as one adds them one by one.
+    whole = np.where((parts >= 0).any(axis=3), parts.clip(0.0).cumsum(axis=3)[..., -1], -1.0)
+    limit = whole.argmax(axis=0)
+    rows, columns = np.nonzero(kernels < seconds.shape[2])
+    items = kernels[rows, columns]
+    own = seconds.clip(0.0)[:, :, items]
+    share = np.take_along_axis(own, limit[:, rows][None], axis=0)[0]
+    known = (whole.max(axis=0) >= 0)[:, rows]
+    which[:, items] = np.where(known, limit[:, rows], which[:, items])
+    times[:, items] = np.where(known, share, times[:, items])
+    return times, which

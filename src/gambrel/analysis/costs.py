@@ -7,12 +7,12 @@ where every op is a kernel of its own.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from gambrel.analysis.estimate.tiled_work import TiledTable, tiled_table
 from gambrel.analysis.host import split
 from gambrel.analysis.plan import KernelPlan, has_blocks, in_mxfp4, rounded
 from gambrel.analysis.sized import FP32, STEPPED, SizedWorkload
+from gambrel.analysis.table_sums import TableSums, sums_of
 from gambrel.ops import Cost, OpView, is_free
 from gambrel.ops.attention import SPLIT, split_scores
 from gambrel.ops.base import Engine, Size, distinct_bytes, minimum
@@ -89,13 +90,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     sol_bytes: Size = 0
 
 
-class TableSums(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over a table: (class of work, number format, prunable) → FLOP, and bytes."""
-
-    work: dict[tuple[str, str, bool], int]
-    read_bytes: int
-    write_bytes: int
-    link_bytes: int
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: sums are kept
@@ -114,6 +109,7 @@ class CostTable:
         tiling: How the compiler fills the units of an NPU.
         bulk: Whether many devices will follow.
         engines: Of tables of the same workload in the same format, what engines run.
+        shared: What follows from the items alone, for all tables that have them.
     """
 
     places: tuple[Place, ...]
@@ -127,21 +123,12 @@ class CostTable:
     tiling: UnitTiling
     bulk: bool = False
     engines: dict[Any, EngineTable] = field(default_factory=dict, repr=False, compare=False)
+    shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def sums(self) -> TableSums:
         """Work and traffic of a run, at one point."""
-        work: dict[tuple[Engine, str, bool], int] = defaultdict(int)
-        for item in self.items:
-            for key, flops in item.cost.work.items():
-                work[(*key, item.cost.prunable)] += round(flops) * item.count
-        sent = (i.cost.link_bytes + i.cost.network_bytes for i in self.items)
-        return TableSums(
-            work={(e.value, d, p): n for (e, d, p), n in work.items() if n},
-            read_bytes=sum(round(i.cost.read_bytes) * i.count for i in self.items),
-            write_bytes=sum(round(i.cost.write_bytes) * i.count for i in self.items),
-            link_bytes=sum(round(n) * i.count for n, i in zip(sent, self.items, strict=True)),
-        )
+        return self._shared("sums", lambda: sums_of(self.items))
 
     @cached_property
     def most_rows(self) -> Size:
@@ -160,14 +147,25 @@ class CostTable:
     @cached_property
     def batches(self) -> Batches:
         """Items that differ in numbers only, together; none unless many devices follow."""
-        return Batches([(item.view, item.cost) for item in self.items] if self.bulk else ())
+        ops = ((item.view, item.cost) for item in self.items if self.bulk)
+        return self._shared("batches", lambda: Batches(list(ops)))
 
     @cached_property
     def columns(self) -> TableColumns:
         """Work and traffic of the items as arrays, made once for all devices."""
         from gambrel.analysis.columns import table_columns
 
-        return table_columns(self)
+        return self._shared("columns", lambda: table_columns(self))
+
+    def with_tiling(self, tiling: UnitTiling) -> CostTable:
+        """The same under a compiler that fills units otherwise: it has the same items."""
+        return dataclasses.replace(self, tiling=tiling)
+
+    def _shared(self, name: str, make: Callable[[], Made]) -> Made:
+        if name not in self.shared:
+            self.shared[name] = make()
+        made: Made = self.shared[name]
+        return made
 
     @cached_property
     def tiled(self) -> TiledTable:
@@ -449,6 +447,8 @@ class _Builder:
 
 def _key(size: Size) -> Any:
     """A size as a part of a key; an array over points cannot be one, its bytes can."""
+    if isinstance(size, (int, float)):
+        return size
     return size.tobytes() if hasattr(size, "tobytes") else size
 
 

@@ -18,7 +18,7 @@ from gambrel.analysis.measures import Bound
 from gambrel.analysis.roofs import Roofs
 from gambrel.device.roofs import NETWORK
 from gambrel.ops import Cost
-from gambrel.ops.base import Engine, Size, where
+from gambrel.ops.base import Engine, Size, total, where
 
 if TYPE_CHECKING:
     from gambrel.analysis.columns import Rates
@@ -43,8 +43,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     busy: tuple[Busy, ...]
-    times: tuple[Size | None, ...]
-    limits: tuple[Resource | None, ...]
+    times: Sequence[Size | None]
+    limits: Sequence[Resource | None]
     total_busy: Busy
     time_s: Size | None
 
@@ -113,7 +113,10 @@ def _evaluate_columns(
     table: CostTable, roofs: Sequence[Roofs], rates: Sequence[Rates]
 ) -> list[Evaluation]:
     """On devices with roofs for the same work."""
+    import numpy as np
+
     from gambrel.analysis.columns import slowest_of
+    from gambrel.analysis.item_rows import LimitsRow, TimesRow
 
     columns, memory = table.columns, (roofs[0].memory, roofs[0].memory_bound)
     busy = {key: seconds for key, seconds in columns.busy(rates).items() if seconds.any()}
@@ -129,13 +132,22 @@ def _evaluate_columns(
     if pooled and memory in own:
         left = (own[memory] - columns.ahead(roofs)).clip(0.0)
         own[memory] = _where_busy(busy[memory], left)
-    found = []
-    for i, (times, limits) in enumerate(slowest_of(own, columns.kernels)):
-        total_busy: Busy = {resource: seconds[i] for resource, seconds in totals.items()}
-        if pooled:
-            _wait_for_weights(times, limits, table, total_busy, roofs[i])
-        found.append(_evaluation(table, (), times, limits, total_busy))
-    return found
+    seconds, limits = slowest_of(own, columns.kernels)
+    if pooled and memory in own:
+        loading = np.array(totals[memory])[:, None]
+        columns.wait_for_weights(seconds, limits, loading, list(own).index(memory))
+    sums, unknown = columns.run_of(seconds).tolist(), seconds < 0
+    seconds, limits = np.where(unknown, np.nan, seconds), np.where(unknown, -1, limits)
+    return [
+        Evaluation(
+            busy=(),
+            times=TimesRow(seconds[i]),
+            limits=LimitsRow(limits[i], list(own)),
+            total_busy={resource: each[i] for resource, each in totals.items()},
+            time_s=None if table.on_host or unknown[i].all() else time_s,
+        )
+        for i, time_s in enumerate(sums)
+    ]
 
 
 def _where_busy(busy: Any, seconds: Any = None) -> Any:
@@ -158,7 +170,7 @@ def _evaluation(
         times=tuple(times),
         limits=tuple(limits),
         total_busy=total_busy,
-        time_s=sum(known) if known and not table.on_host else None,
+        time_s=total(known) if known and not table.on_host else None,
     )
 
 
@@ -299,7 +311,7 @@ def _wait_for_weights(
     memory = roofs.memory, roofs.memory_bound
     loading = total_busy.get(memory, 0.0)
     pairs = zip(times, table.items, strict=True)
-    running = sum(t * item.count for t, item in pairs if t is not None)
+    running = total(t * item.count for t, item in pairs if t is not None)
     whole = sum(item.prefetched_bytes * item.count for item in table.items)
     waits: Any = loading > running
     if not isinstance(waits, bool):

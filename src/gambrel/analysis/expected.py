@@ -36,6 +36,7 @@ from gambrel.device.model import Device
 from gambrel.dtypes import bits_of_weights
 from gambrel.ops import Cost
 from gambrel.ops.base import Size
+from gambrel.ops.base import total as summed
 from gambrel.roofline import maximum
 from gambrel.runtimes import Host, Kernels, Runtime
 
@@ -48,7 +49,7 @@ Forecaster: TypeAlias = Predictor | Whole
 #: From this share of the time on, a host that was not measured is worth a lower confidence.
 _HOST_MATTERS: Final = 0.2
 _LEVELS: Final = ("high", "medium", "low")
-_LIMITERS: Final = {
+LIMITERS: Final = {
     Bound.COMPUTE: Limiter.COMPUTE,
     Bound.MEMORY: Limiter.MEMORY,
     Bound.NETWORK: Limiter.NETWORK,
@@ -144,10 +145,9 @@ def at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation
     GEMMs, and says too little of others.
     """
     one = expected.total
-    pairs = zip(evaluation.times, table.items, strict=True)
-    least = float(sum(t * item.count for t, item in pairs if t is not None))
     if one is None:
         return expected
+    least = float(_kernels_s(evaluation, table))
     if one.value >= least:
         return expected
     cut = replace(
@@ -156,6 +156,14 @@ def at_the_roofline(expected: Expected, table: CostTable, evaluation: Evaluation
         reason=f"{one.reason}; raised to the roofline of its kernels",
     )
     return replace(expected, total=cut)
+
+
+def _kernels_s(evaluation: Evaluation, table: CostTable) -> Size:
+    """Roofline time of all kernels of known roofs, one after another."""
+    if evaluation.time_s is not None:
+        return evaluation.time_s
+    pairs = zip(evaluation.times, table.items, strict=True)
+    return summed(t * item.count for t, item in pairs if t is not None)
 
 
 def estimator_of(
@@ -301,9 +309,7 @@ def expected_seconds(
         whole = estimator.seconds(table)
         if whole is None or not isinstance(estimator, EngineEstimator):
             return whole
-        pairs = zip(evaluation.times, table.items, strict=True)
-        least = sum(t * item.count for t, item in pairs if t is not None)
-        return maximum(whole[0], least), whole[1]
+        return maximum(whole[0], _kernels_s(evaluation, table)), whole[1]
     bare = isinstance(estimator, OpsEstimator)  # needs no roofline
     found = [
         estimator.seconds(item.view, item.cost, 0.0 if t is None else t)
@@ -360,7 +366,7 @@ def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | N
     if estimate is None or limit is None:
         return None
     shares = {
-        _LIMITERS[limit[1]]: estimate.value - estimate.launches_s - estimate.host_s,
+        LIMITERS[limit[1]]: estimate.value - estimate.launches_s - estimate.host_s,
         Limiter.LAUNCHES: estimate.launches_s,
         Limiter.HOST: estimate.host_s,
     }
@@ -461,5 +467,5 @@ def limiter_of_run(
     ):
         if limit is not None:
             own = time_s or 0.0 if seconds is None else seconds
-            shares[_LIMITERS[limit[1]]] += own * item.count
+            shares[LIMITERS[limit[1]]] += own * item.count
     return max(shares, key=lambda name: shares[name]) if any(shares.values()) else None

@@ -12,6 +12,7 @@ from gambrel.analysis.estimate.estimator import Estimator, Predictor
 from gambrel.analysis.estimate.shares import OpsEstimator
 from gambrel.analysis.evaluation import Evaluation
 from gambrel.analysis.expected import (
+    LIMITERS,
     Expected,
     Forecaster,
     at_the_roofline,
@@ -24,12 +25,12 @@ from gambrel.analysis.expected import (
     with_host,
 )
 from gambrel.analysis.item_times import item_times_on, ops_times_on
-from gambrel.analysis.measures import Estimate
+from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.model import Device
 from gambrel.runtimes import Runtime
 
 if TYPE_CHECKING:
-    from gambrel.analysis.estimate.estimates import Estimates
+    from gambrel.analysis.estimate.estimates import Estimates, Floats
 
 #: Where nothing is known of the run.
 _UNKNOWN: Final = Expected(items=(), total=None, limited_by=None)
@@ -118,7 +119,7 @@ class _Together:
             return _UNKNOWN
         whole = self._hosted(whole, items, row, d, estimator)
         spent = items.without_launches(row)
-        most = limiter_of_run(self._table, self._evaluations[d], spent, whole)
+        most = _limiter_on(self._table, self._evaluations[d], spent, whole)
         return Expected(items=(), total=whole, limited_by=most)
 
     def _of_ops(self, items: Estimates, row: int, d: int, estimator: OpsEstimator) -> Expected:
@@ -130,10 +131,11 @@ class _Together:
         whole = self._hosted(estimator.of_run(whole), items, row, d, estimator)
         spent, limiter = items.without_launches(row), estimator.limiter
         if limiter is None:
-            most = limiter_of_run(table, self._evaluations[d], spent, whole)
+            most = _limiter_on(table, self._evaluations[d], spent, whole)
             return Expected(items=(), total=whole, limited_by=most)
         limiters = [limiter(item.view, item.cost) for item in table.items]
-        return Expected(items=(), total=whole, limited_by=most_of(limiters, spent, table, whole))
+        known = [None if s != s else s for s in spent.tolist()]
+        return Expected(items=(), total=whole, limited_by=most_of(limiters, known, table, whole))
 
     def _hosted(
         self, whole: Estimate, items: Estimates, row: int, d: int, estimator: Predictor
@@ -143,3 +145,29 @@ class _Together:
         host = host_on(runtime, device, estimator)
         each = () if host is None else items.of(row)
         return with_host(whole, self._table, each, self._evaluations[d], runtime, device, host)
+
+
+def _limiter_on(
+    table: CostTable, evaluation: Evaluation, spent: Floats, whole: Estimate
+) -> Limiter | None:
+    """As `limiter_of_run`, of a row of arrays; ``spent``: not a number where it is not known."""
+    import numpy as np
+
+    from gambrel.analysis.item_rows import LimitsRow, seconds_of
+
+    limits = evaluation.limits
+    if not isinstance(limits, LimitsRow):
+        known = [None if s != s else s for s in spent.tolist()]
+        return limiter_of_run(table, evaluation, known, whole)
+    kinds = [LIMITERS[bound] for _, bound in limits.resources]
+    places = {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}
+    codes = np.array([places[kind] for kind in kinds])[limits.codes]
+    times = seconds_of(evaluation.times)
+    own = np.where(np.isnan(spent), times, spent) * table.columns.counts
+    limited = limits.codes >= 0
+    sums = np.bincount(codes[limited], own[limited], len(places)).tolist()
+    shares = {Limiter.HOST: whole.host_s, Limiter.LAUNCHES: whole.launches_s}
+    named = list(places)
+    # Of equals the first one counts, as of items one by one.
+    shares |= {named[code]: sums[code] for code in dict.fromkeys(codes[limited].tolist())}
+    return max(shares, key=lambda name: shares[name]) if any(shares.values()) else None

@@ -54,9 +54,13 @@ def item_times_on(
         evaluations: Of the table on each device.
         estimators: Of each device.
     """
-    from gambrel.analysis.estimate.together import Together
+    import numpy as np
 
-    columns, times = table.columns, [evaluation.times for evaluation in evaluations]
+    from gambrel.analysis.estimate.together import Together
+    from gambrel.analysis.item_rows import seconds_of
+
+    columns = table.columns
+    times = np.array([seconds_of(evaluation.times) for evaluation in evaluations])
     alone = columns.moved_bytes.copy()
     alone[columns.link_bytes + columns.network_bytes > 0] = float("nan")
     launches = [item.launches for item in table.items]
@@ -73,10 +77,14 @@ def ops_times_on(
         evaluations: Of the table on each device.
         estimators: Of each device.
     """
-    from gambrel.analysis.estimate.ops_together import OpsTogether
+    import numpy as np
 
-    times, launches = [one.times for one in evaluations], [item.launches for item in table.items]
-    return OpsTogether(estimators, times, table.batches, launches).found
+    from gambrel.analysis.estimate.ops_together import OpsTogether
+    from gambrel.analysis.item_rows import seconds_of
+
+    times = np.array([seconds_of(one.times) for one in evaluations])
+    launches = [item.launches for item in table.items]
+    return OpsTogether(estimators, times, table.batches, table.columns.work, launches).found
 
 
 def _batch(

@@ -28,7 +28,7 @@ from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
-from gambrel.runtimes import Kernels, Runtime, Workspace
+from gambrel.runtimes import Kernels, Runtime, UnitTiling, Workspace
 from gambrel.workload import Op, Workload
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
@@ -93,7 +93,11 @@ class Workbench:
         asked = self.sized(precision)
         key = precision, asked.needed(plan)
         if key not in self._tables:
-            self._tables[key] = cost_table(asked, key[1], bulk=self._bulk)
+            same = precision, msgspec.structs.replace(key[1], tiling=UnitTiling())
+            if same not in self._tables:
+                self._tables[same] = cost_table(asked, same[1], bulk=self._bulk)
+            if key != same:
+                self._tables[key] = self._tables[same].with_tiling(key[1].tiling)
         return self._tables[key]
 
     @property

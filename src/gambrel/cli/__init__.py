@@ -26,7 +26,9 @@ _FEW: Final = 5
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the command line and exits the process."""
     gc.set_threshold(_COLLECT_AFTER)
-    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+    code = run(sys.argv[1:] if argv is None else list(argv))
+    gc.freeze()  # the collections of the interpreter's end would walk all that was made
+    sys.exit(code)
 
 
 def run(argv: Sequence[str]) -> int:

@@ -259,4 +259,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def fact(self, name: str) -> Fact | None:
         """A fact by name."""
-        return next((f for f in self.facts if f.name == name), None)
+        for found in self.facts:
+            if found.name == name:
+                return found
+        return None

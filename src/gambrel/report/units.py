@@ -6,7 +6,8 @@ neither makes the test of the envelope fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 #: End of a name → unit; the first that fits.
@@ -126,6 +127,7 @@ NAMES: Final[dict[str, str]] = {
 OPAQUE: Final = frozenset({"workload", "pictures", "units", "settings", "versions"})
 
 
+@lru_cache(maxsize=4096)  # an answer has a few hundred names, each many times
 def unit_of(name: str) -> str | None:
     """The unit of a field, by its name; None where nobody declared one."""
     if name in NAMES:
@@ -135,21 +137,24 @@ def unit_of(name: str) -> str | None:
 
 def units_in(content: Mapping[str, Any]) -> dict[str, str]:
     """Unit of each field that holds a number anywhere in an answer, in order of appearance."""
-    return {name: unit_of(name) or "" for name in dict.fromkeys(_numbers(content, ""))}
+    found: dict[str, str] = {}
+    _note_numbers(content, "", found)
+    return found
 
 
-def _numbers(value: object, name: str) -> Iterator[str]:
-    """Names of the fields whose value is a number; of a map by free names, that of the map."""
+def _note_numbers(value: object, name: str, found: dict[str, str]) -> None:
+    """Notes the fields whose value is a number, with units; of a map by free names, the map."""
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, (int, float)):
-        yield name
+        if name not in found:
+            found[name] = unit_of(name) or ""
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if key in OPAQUE:
                 continue
             of_map = unit_of(name) is not None and not isinstance(item, Mapping)
-            yield from _numbers(item, name if of_map else str(key))
+            _note_numbers(item, name if of_map else str(key), found)
     elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         for item in value:
-            yield from _numbers(item, name)
+            _note_numbers(item, name, found)

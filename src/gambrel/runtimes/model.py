@@ -395,7 +395,7 @@ def matches(patterns: tuple[str, ...], device: Device) -> bool:
     return _occurs(patterns, device.id, device.architecture, device.vendor, device.category)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)  # every pattern of every runtime on every device
 def _occurs(patterns: tuple[str, ...], *called: str) -> bool:
     text = "|".join(called).lower()
     return any(pattern.lower() in text for pattern in patterns)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from gambrel.analysis.estimate import classes  # noqa: E402
 from gambrel.analysis.roofs import roofs_of  # noqa: E402
 from gambrel.device.lookup import from_peaks  # noqa: E402
-from gambrel.measure.calibrate import cases, fresh, loops, measure_kernels, timing  # noqa: E402
+from gambrel.measure.calibrate import cases, fit, fresh, loops, measure_kernels, timing  # noqa: E402
 from gambrel.measure.calibrate.cases import Case  # noqa: E402
 from gambrel.measure.calibrate.timing import Pool, PreparedKernel, time_kernels  # noqa: E402
 
@@ -134,6 +134,7 @@ def test_where_nothing_compiles_no_loops_are_timed(monkeypatch):
         raise RuntimeError("no C++ compiler")
 
     monkeypatch.setattr(torch, "compile", broken)
+    monkeypatch.setattr(fit, "fresh_rows", lambda *_: [])  # takes seconds, and is not asked here
     listed = [loops.Loop(run=torch.relu, make=lambda n: (torch.rand(n),))]
     assert list(loops.time_loops(listed)) == []
     with torch.no_grad():

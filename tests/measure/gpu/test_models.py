@@ -22,16 +22,18 @@ SMALL = (
 )
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """models.csv of three small models on the processor."""
-    monkeypatch.setattr(models, "LEAST_S", 0.0)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "a processor")
-    for case in SMALL:
-        found, ops = models.measured(case, models.Meter(), "cpu")
-        assert found.eager_s > 0
-        models.write(tmp_path, case, found, [*ops, ("aten::mm", "[[4,512]]", 1, 2.5, "gemm")])
-    return tmp_path
+    folder = tmp_path_factory.mktemp("written")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "LEAST_S", 0.0)
+        patch.setattr(torch.cuda, "get_device_name", lambda index: "a processor")
+        for case in SMALL:
+            found, ops = models.measured(case, models.Meter(), "cpu")
+            assert found.eager_s > 0
+            models.write(folder, case, found, [*ops, ("aten::mm", "[[4,512]]", 1, 2.5, "gemm")])
+    return folder
 
 
 def test_a_row_per_case_and_its_ops(written):

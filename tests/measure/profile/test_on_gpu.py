@@ -238,14 +238,14 @@ def test_above_the_roof_in_tf32_is_said_with_the_setting_that_allows_it(gpu, mon
     conv = next(p for p in ra.results if p.type == "convolution")
     assert conv.bound in {"compute", "memory"}
     assert conv.utilization > 1
-    wide = RooflineAnalyzer(nn.Linear(2048, 2048).eval(), torch.randn(2048, 2048), GPU)
+    wide = RooflineAnalyzer(nn.Linear(512, 512).eval(), torch.randn(512, 512), GPU)
     monkeypatch.setattr(analyzer, "tf32_allowed", lambda: frozenset({"matmul"}))
     with pytest.warns(UserWarning, match=r"it may have run in TF32 \(torch.set_float32_matmul"):
         wide.profile("cuda", warmup=0, steps=4)
     (row,) = [p for p in wide.results if p.type == "matmul"]
     assert "whose roof is 400 TFLOP/s" in row.reason
-    half = nn.Linear(2048, 2048).eval().bfloat16()
-    half_ra = RooflineAnalyzer(half, torch.randn(2048, 2048).bfloat16(), GPU)
+    half = nn.Linear(512, 512).eval().bfloat16()
+    half_ra = RooflineAnalyzer(half, torch.randn(512, 512).bfloat16(), GPU)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         half_ra.profile("cuda", warmup=0, steps=4)

@@ -71,13 +71,10 @@ class Estimates:
             for value, low, high, launches, idle, known, level, reason, caution in rows
         )
 
-    def without_launches(self, device: int) -> list[float | None]:
-        """Of each item of a device the time that is no launch; None where nothing is known."""
-        seconds = (self.value[device] - self.launches_s[device]).tolist()
-        return [
-            s if known else None
-            for s, known in zip(seconds, self.known[device].tolist(), strict=True)
-        ]
+    def without_launches(self, device: int) -> Floats:
+        """Of each item of a device the time that is no launch; not a number where unknown."""
+        seconds = self.value[device] - self.launches_s[device]
+        return np.where(self.known[device], seconds, np.nan)
 
     def total(self, device: int, counts: Floats) -> Estimate | None:
         """The run on a device; None where nothing is known of any item.

@@ -11,11 +11,11 @@ from gambrel.analysis.estimate import probed, written
 from gambrel.analysis.estimate.chip import chip_of, half_peak
 from gambrel.analysis.estimate.classes import FRESH_KEY
 from gambrel.analysis.estimate.constants import EDGES_S, Calibration, packaged
-from gambrel.analysis.estimate.features import STORED, Rule, Task, is_batch_of_weights, rule_of
+from gambrel.analysis.estimate.features import STORED, Rule, Task
 from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.formula_input import FormulaInput, Predicted
 from gambrel.analysis.estimate.kinship import FRAMEWORKS, LEVELS, Chosen, choose, kin_of, own_forms
-from gambrel.analysis.estimate.torchlib import rules as torch_rules
+from gambrel.analysis.estimate.op_traits import OpTraits, traits_of
 from gambrel.analysis.measures import Estimate
 from gambrel.device.fastest import above_rated
 from gambrel.dtypes import width_bytes
@@ -216,12 +216,25 @@ class Estimator:
         """What the formula of an op is asked with here; None where nothing is known of the op."""
         if self._machine is None:
             return None
-        rule, chosen = self._rule(view)
+        return self.formula_of(traits_of(view, torch=self.torch), view, cost)
+
+    def formula_of(self, traits: OpTraits, view: OpView, cost: Cost) -> FormulaInput | None:
+        """As `formula_input`, where the traits of the op are known.
+
+        Of an op with equal traits, and work of the same kinds, all but view and cost is the same.
+        """
+        if self._machine is None:
+            return None
+        rule, chosen = self._rule(traits)
         if chosen is None or self._lacks_peak(rule, cost):
             return None
-        return FormulaInput(
-            rule=rule, chosen=chosen, machine=self._machine, task=self.task_of(view, cost)
-        )
+        task = self._task(traits, view, cost)
+        return FormulaInput(rule=rule, chosen=chosen, machine=self._machine, task=task)
+
+    @property
+    def torch(self) -> bool:
+        """Whether PyTorch's own kernels run."""
+        return self._framework == "torch"
 
     @property
     def knows(self) -> bool:
@@ -243,7 +256,9 @@ class Estimator:
 
     def in_sequence(self, view: OpView) -> bool:
         """Whether the estimate of an op holds all its dependent steps already."""
-        return self._framework == "torch" and self._rule(view)[0].form == "torch_recurrent"
+        if not self.torch:
+            return False
+        return self._rule(traits_of(view, torch=True))[0].form == "torch_recurrent"
 
     def _ranged(self, asked: FormulaInput, one: Predicted, least: float, count: int) -> Estimate:
         """The estimate of ``count`` executions from the time of one, no range below ``least``."""
@@ -307,6 +322,9 @@ class Estimator:
 
     def task_of(self, view: OpView, cost: Cost) -> Task:
         """An op as the formulas see it on this device."""
+        return self._task(traits_of(view, torch=self.torch), view, cost)
+
+    def _task(self, traits: OpTraits, view: OpView, cost: Cost) -> Task:
         matrix_peak = self._peak(cost, Engine.MATRIX)
         return Task(
             view=view,
@@ -314,55 +332,53 @@ class Estimator:
             matrix_peak=matrix_peak,
             pace=min(1.0, matrix_peak / self._half_peak) if self._half_peak else 1.0,
             vector_peak=self._peak(cost, Engine.VECTOR),
-            direct_peak=self._direct_peak(view),
+            direct_peak=self._direct_peak(traits.operands),
             link_byte_per_s=self._roofs.link_byte_per_s or 0.0,
             network_byte_per_s=self._roofs.network_byte_per_s or 0.0,
-            scheme=self._scheme(rule_of(view), view),
+            scheme=self._scheme(traits, traits.scheme),
             compiled=self._compiled,
         )
 
-    def _rule(self, view: OpView) -> tuple[Rule, Chosen | None]:
+    def _rule(self, traits: OpTraits) -> tuple[Rule, Chosen | None]:
         """The rule for an op, with its constants."""
-        rule = rule_of(view)
         lanes = self._machine is not None and self._machine.vector_flop_per_s > 0
-        if self._framework == "torch" and lanes and rule.form not in self._own:
-            one = torch_rules.rule_of(view, wide_products=self._kin is not None and self._kin.alone)
-            chosen = None if one is None else self._constants(one, view)
+        if self.torch and lanes and traits.rule.form not in self._own:
+            one = traits.wide if self._kin is not None and self._kin.alone else traits.torch
+            chosen = None if one is None else self._constants(*one, traits)
             if one is not None and chosen is not None:
-                return one, chosen
-        return rule, self._constants(rule, view)
+                return one[0], chosen
+        return traits.rule, self._constants(traits.rule, traits.scheme, traits)
 
-    def _constants(self, rule: Rule, view: OpView) -> Chosen | None:
+    def _constants(self, rule: Rule, scheme: str, traits: OpTraits) -> Chosen | None:
         kin = self._kin
-        key = (rule.form, self._scheme(rule, view))
+        key = (rule.form, self._scheme(traits, scheme))
         if key not in self._chosen and kin is not None:
             self._chosen[key] = choose(
                 *key, self._roofs.device, kin, self._calibration, self._framework
             )
         return self._chosen.get(key)
 
-    def _scheme(self, rule: Rule, view: OpView) -> str:
+    def _scheme(self, traits: OpTraits, scheme: str) -> str:
         """That of the op; engines that serve language models quantise to fp8 as they go."""
-        scheme = rule.scheme(view)
-        if is_batch_of_weights(view) and self._widens_batches():
+        if traits.batch_of_weights and self._widens_batches():
             return "bf16"
         serves = self._framework not in ("any", "torch")
         if serves and scheme == f"fp8{STORED}":
             scheme = "fp8"
-        return self._own_kernels(view) if scheme == "fp8" else scheme
+        return self._own_kernels(traits) if scheme == "fp8" else scheme
 
-    def _own_kernels(self, view: OpView) -> str:
+    def _own_kernels(self, traits: OpTraits) -> str:
         """The kernels of an engine for a product in fp8, where others than for a scale a tensor.
 
         Checkpoints that TensorRT-LLM runs carry the scales of activations. vLLM's kernels for
         experts with one scale a tensor, as they were measured, are no example for those with scales
         a block, nor for experts in mxfp4, for which nothing is quantised on the way.
         """
-        if self._framework == "trtllm" and view.kind == "matmul" and not is_batch_of_weights(view):
+        product = traits.kind == "matmul" and not traits.batch_of_weights
+        if self._framework == "trtllm" and product:
             return "static_scales"
-        if self._framework == "vllm" and view.kind == "grouped_matmul":
-            stored = view.inputs[1].dtype if len(view.inputs) > 1 else ""
-            return "static_scales" if stored == "mxfp4" else "fp8_block"
+        if self._framework == "vllm" and traits.kind == "grouped_matmul":
+            return "static_scales" if traits.stored == "mxfp4" else "fp8_block"
         return "fp8"
 
     def _widens_batches(self) -> bool:
@@ -381,11 +397,10 @@ class Estimator:
             found = self._peaks[key] = self._lowest_peak(cost, engine)
         return found
 
-    def _direct_peak(self, view: OpView) -> float | None:
+    def _direct_peak(self, dtype: str) -> float | None:
         """Of the vector units in the format of a convolution's operands; None for other ops."""
-        if not view.kind.startswith("convolution"):
+        if not dtype:
             return None
-        dtype = view.operand_dtype(2)
         if dtype not in self._direct:
             # Lanes for 16-bit floats take narrower values, too.
             formats = (dtype, "fp16") if width_bytes(dtype) < width_bytes("fp16") else (dtype,)

@@ -6,18 +6,41 @@ bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gambrel.analysis.estimate.batches import Batch, Batches
-from gambrel.analysis.estimate.estimates import Estimates
+from gambrel.analysis.estimate.constants import Shares
+from gambrel.analysis.estimate.estimates import Estimates, Floats
 from gambrel.analysis.estimate.kinship import LEVELS
-from gambrel.analysis.estimate.shares import Basis, OpsEstimator
+from gambrel.analysis.estimate.shares import Basis, OpsEstimator, together
 from gambrel.ops.base import MixedError
 
 _LEVELS: Final = {level: place for place, level in enumerate(LEVELS)}
+
+
+def _side_by_side(
+    estimators: Sequence[OpsEstimator], work: Iterable[tuple[str, str, bool]]
+) -> Iterator[tuple[tuple[int, ...], OpsEstimator]]:
+    """Rows of devices that one estimator serves, and that estimator."""
+    work = tuple(work)
+    classes: list[Shares] = []
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row, one in enumerate(estimators):
+        if one.shares is None or one.rates is None:
+            yield (row,), one
+            continue
+        alike = replace(one.shares, clock=0.0)  # of a device, and among its rates
+        if alike not in classes:
+            classes.append(alike)
+        kind = one.rates.kind(one.shares.lanes_per_byte, work)
+        groups[classes.index(alike), one.inputs is None, kind].append(row)
+    for rows in groups.values():
+        yield tuple(rows), together([estimators[row] for row in rows])
 
 
 class OpsTogether:
@@ -25,46 +48,45 @@ class OpsTogether:
 
     Args:
         estimators: Of the devices.
-        times: Of each device, the roofline time of each op, s; None where unknown.
+        times: Of each device, the roofline time of each op, s; not a number where unknown.
         batches: The ops.
+        work: Class of work, number format and whether it is prunable, of all ops.
         launches: Of each op, the kernels that it is launched as.
     """
 
     def __init__(
         self,
         estimators: Sequence[OpsEstimator],
-        times: Sequence[Sequence[float | None]],
+        times: Floats,
         batches: Batches,
+        work: Iterable[tuple[str, str, bool]],
         launches: Sequence[float],
     ) -> None:
         self._batches = batches
-        self.found = Estimates(np.array(times, dtype=float))
+        self.found = Estimates(times)
         self._work = np.zeros_like(self.found.bounds)
         self._basis = np.full(self._work.shape, -1)
         self._bases: list[Basis] = []
         self._place_of: dict[int, int] = {}  # `_bases` keeps them, and so their ids
-        self._columns: dict[tuple[int, ...], Any] = {}
-        for row, estimator in enumerate(estimators):
+        for rows, estimator in _side_by_side(estimators, work):
             for batch in batches.all:
-                self._add(row, batch, estimator)
+                self._add(rows, batch, estimator)
         if self._bases:
             self._finish(np.array(launches, dtype=float))
 
-    def _add(self, row: int, batch: Batch, estimator: OpsEstimator) -> None:
+    def _add(self, rows: tuple[int, ...], batch: Batch, estimator: OpsEstimator) -> None:
         try:
             known = estimator.work(batch.view, batch.cost)
         except MixedError as mixed:
             for half in self._batches.divide(batch, mixed.mask):
-                self._add(row, half, estimator)
+                self._add(rows, half, estimator)
             return
         if known is None:
             return
         work, basis = known
-        if batch.members not in self._columns:
-            self._columns[batch.members] = np.array(batch.members)
-        columns = self._columns[batch.members]
-        self._work[row, columns] = work
-        self._basis[row, columns] = self._place(basis)
+        at = np.ix_(rows, batch.members)
+        self._work[at] = work
+        self._basis[at] = self._place(basis)
 
     def _place(self, basis: Basis) -> int:
         if id(basis) not in self._place_of:

@@ -41,9 +41,9 @@ from gambrel.analysis.estimate.engine import machine_of
 from gambrel.analysis.estimate.engine_forms import running
 from gambrel.analysis.estimate.formula_input import Predicted
 from gambrel.analysis.estimate.language_constants import LanguageBasis
+from gambrel.analysis.estimate.share_rates import ShareRates, units_of
 from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.analysis.roofs import Roofs
-from gambrel.device.cores import held_share
 from gambrel.device.model import Device
 from gambrel.dtypes import BITS
 from gambrel.ops import Cost, OpView
@@ -100,7 +100,10 @@ class OpsEstimator:
             decide is unknown.
         limiter: What decides the time of an op, where its rates say so and a datasheet may not;
             None: its roofline does.
-        run: Whose fixed time a run costs besides its ops; None: it costs none.
+        shares: Of its roofs that it takes, and whose fixed time a run costs besides its ops; None:
+            it takes none, and no such time is known.
+        rates: That the shares are of.
+        inputs: Of a run, each of which one unit takes by itself; None: all units share the work.
         spread: The estimator of a run of so many inputs, where their number tells how much of the
             device works; None: all of it.
     """
@@ -114,11 +117,15 @@ class OpsEstimator:
         work: Callable[[OpView, Cost], tuple[Size, Basis] | None],
         *,
         limiter: Callable[[OpView, Cost], Limiter] | None = None,
-        run: Shares | None = None,
+        shares: Shares | None = None,
+        rates: ShareRates | None = None,
+        inputs: Size | None = None,
         spread: Callable[[Size], OpsEstimator] | None = None,
     ) -> None:
         self.work = work
-        self._run = run
+        self.shares = shares
+        self.rates = rates
+        self.inputs = inputs
         self._spread = spread
         self.limiter = limiter
 
@@ -129,18 +136,18 @@ class OpsEstimator:
     @property
     def run_s(self) -> float:
         """Fixed time of a run besides its ops, s."""
-        return self._run.step_s if self._run else 0.0
+        return self.shares.step_s if self.shares else 0.0
 
     def of_run(self, ops: Estimate) -> Estimate:
         """The estimate of a run whose ops take so long together."""
-        if self._run is None or not self._run.step_s:
+        if self.shares is None or not self.shares.step_s:
             return ops
-        fixed = self._run.step_s
+        fixed = self.shares.step_s
         return msgspec.structs.replace(
             ops,
             value=ops.value + fixed,
-            low=ops.low + fixed * self._run.low,
-            high=ops.high + fixed * self._run.high,
+            low=ops.low + fixed * self.shares.low,
+            high=ops.high + fixed * self.shares.high,
             launches_s=ops.launches_s + fixed,
         )
 
@@ -185,6 +192,23 @@ def shares_estimator(roofs: Roofs, shares: Shares, inputs: Size | None = None) -
         shares: Of its class.
         inputs: Of a run, each of which one unit takes by itself; None: all units share the work.
     """
+    return _estimator(ShareRates([(roofs, shares.clock)]), shares, inputs)
+
+
+def together(estimators: Sequence[OpsEstimator]) -> OpsEstimator:
+    """One for several devices whose rates are of one kind and whose shares differ in clocks only.
+
+    Args:
+        estimators: Of the devices, all from shares.
+    """
+    first, *others = estimators
+    if not others or first.shares is None:
+        return first
+    rates = ShareRates([d for one in estimators if one.rates for d in one.rates.devices])
+    return _estimator(rates, first.shares, first.inputs)
+
+
+def _estimator(rates: ShareRates, shares: Shares, inputs: Size | None) -> OpsEstimator:
     low, high = shares.prompt or (shares.low, shares.high)
     prompts = msgspec.structs.replace(shares, low=low, high=high)
     talks = shares
@@ -192,7 +216,7 @@ def shares_estimator(roofs: Roofs, shares: Shares, inputs: Size | None = None) -
         talks = msgspec.structs.replace(shares, start_s=shares.exchange_s)
 
     def work(view: OpView, cost: Cost) -> tuple[Size, Basis] | None:
-        found = parts(view, cost, roofs, shares, inputs)
+        found = parts_at(view, cost, rates, shares, inputs)
         if found is None:
             return None
         moved = cost.read_bytes + cost.write_bytes
@@ -203,10 +227,12 @@ def shares_estimator(roofs: Roofs, shares: Shares, inputs: Size | None = None) -
         return found, _started(shares if _streams(flops, moved) else prompts, number)
 
     def spread(inputs: Size) -> OpsEstimator:
-        return shares_estimator(roofs, shares, inputs)
+        return _estimator(rates, shares, inputs)
 
     spreads = shares.apart and inputs is None
-    return OpsEstimator(work, run=shares, spread=spread if spreads else None)
+    return OpsEstimator(
+        work, shares=shares, rates=rates, inputs=inputs, spread=spread if spreads else None
+    )
 
 
 def _started(basis: Shares, number: int) -> Shares:
@@ -218,8 +244,7 @@ def _started(basis: Shares, number: int) -> Shares:
 
 def units_at_work(device: Device, inputs: Size) -> tuple[Size, float]:
     """The units of a device that so many inputs keep busy, one each, and all that it has."""
-    units = device.fact("num_units")
-    every = units.value if units else 1.0
+    every = units_of(device)
     return minimum(every, inputs), every
 
 
@@ -249,56 +274,63 @@ def parts(
     view: OpView, cost: Cost, roofs: Roofs, shares: Shares, inputs: Size | None = None
 ) -> Size | None:
     """Seconds of work without the start; None where a roof that may decide is unknown."""
+    return parts_at(view, cost, ShareRates([(roofs, shares.clock)]), shares, inputs)
+
+
+def parts_at(
+    view: OpView, cost: Cost, rates: ShareRates, shares: Shares, inputs: Size | None = None
+) -> Size | None:
+    """As `parts`, at the rates of a device or of several side by side."""
     moved = cost.read_bytes + cost.write_bytes
     if inputs is not None:
-        busy, units = units_at_work(roofs.device, inputs)
-        whole = _slowest(view, cost, roofs, shares, moved + read_again(view, busy))
-        return None if whole is None else whole * units / busy
-    return _slowest(view, cost, roofs, shares, moved)
+        busy = minimum(rates.units, inputs)
+        whole = _slowest(view, cost, rates, shares, moved + read_again(view, busy))
+        return None if whole is None else whole * rates.units / busy
+    return _slowest(view, cost, rates, shares, moved)
 
 
-def _slowest(view: OpView, cost: Cost, roofs: Roofs, shares: Shares, moved: Size) -> Size | None:
+def _slowest(
+    view: OpView, cost: Cost, rates: ShareRates, shares: Shares, moved: Size
+) -> Size | None:
     stored = unpacked(view, cost)
     compute = shares.compute if stored is None else shares.compute_stored
     if view.kind == _ATTENTION:
         compute = shares.attention_compute or compute
     elif view.kind.startswith(_CONVOLUTION):
         compute = shares.convolution or compute
-    slowest = _moving(view, moved, roofs, shares)
-    if view.kind == _COLLECTIVE and roofs.link_byte_per_s:
-        rate = shares.link * roofs.link_byte_per_s
+    slowest = _moving(view, moved, rates, shares)
+    if view.kind == _COLLECTIVE and rates.link_byte_per_s:
+        rate = shares.link * rates.link_byte_per_s
         slowest = maximum(slowest, roofline.seconds(cost.link_bytes, rate))
     for (engine, dtype), flops in cost.work.items():
         if engine not in counted(stored):
             continue
-        roof = roofs.least_time_roof(engine.value, dtype, cost.prunable)
-        beside = shares.matrix is not None and roofs.device.ceiling("matrix", dtype)
+        peak = rates.peak(engine, dtype, cost.prunable)
+        beside = shares.matrix is not None and rates.beside(dtype)
         share = shares.matrix if beside and shares.matrix is not None else compute
         measured = not shares.formats or dtype in shares.formats or engine is not Engine.MATRIX
-        if roof is None or not share or not measured:  # unknown
+        if peak is None or not share or not measured:  # unknown
             if engine is Engine.MATRIX and not _streams(flops, moved):
                 return None
             continue
         done = flops if stored is None else flops * filled(view, shares.tile, shares.expert_tile)
         done = done * spread(view, shares.grid_rows)
-        rate = share * peak_of(roofs, engine, dtype, roof[1], shares.clock)
-        slowest = maximum(slowest, roofline.seconds(done, rate))
-    lanes = lanes_of(roofs, shares.lanes_per_byte, shares.clock)
+        slowest = maximum(slowest, roofline.seconds(done, share * peak))
+    lanes = None if stored is None else rates.lanes(shares.lanes_per_byte)
     if stored is not None and lanes:
         cycles = shares.unpack if shares.unpack_few is None or not few(view) else shares.unpack_few
         slowest = maximum(slowest, roofline.seconds(2 * cycles * stored, lanes))
     return slowest
 
 
-def _moving(view: OpView, moved: Size, roofs: Roofs, shares: Shares) -> Size:
+def _moving(view: OpView, moved: Size, rates: ShareRates, shares: Shares) -> Size:
     """Seconds in which an op reads and writes."""
-    assert roofs.memory_byte_per_s is not None  # `shares_of` has checked it
     memory = shares.memory
     if view.kind == _ATTENTION:
         memory = shares.attention or memory
         moved = moved * heads_per_cache(view) if shares.by_head else moved
-    seconds = roofline.seconds(moved, memory * roofs.memory_byte_per_s)
-    lanes = lanes_of(roofs, None, shares.clock) if shares.cached else None
+    seconds = roofline.seconds(moved, memory * rates.memory_byte_per_s)
+    lanes = rates.lanes(None) if shares.cached else None
     if not lanes or not shares.cached:
         return seconds
     return maximum(seconds, roofline.seconds(moved, shares.cached * lanes))
@@ -345,26 +377,6 @@ def spread(view: OpView, grid_rows: int) -> Size:
 def counted(stored: Size | None) -> tuple[Engine, ...]:
     """Engines whose work counts: what unpacks weights on the vector units has its own constant."""
     return _COUNTED if stored is None else _COUNTED[:1]
-
-
-def lanes_of(roofs: Roofs, per_byte: float | None, clock: float = 0.0) -> float | None:
-    """FLOP/s of the vector units: the device's own, else what its class has per byte/s.
-
-    Args:
-        roofs: Of the device.
-        per_byte: FLOP/s per byte/s of the class.
-        clock: As in `Shares`.
-    """
-    own = roofs.vector_peak("fp32")
-    if own:
-        return own * (clock or held_share(roofs.device))
-    return per_byte * (roofs.memory_byte_per_s or 0.0) if per_byte else own
-
-
-def peak_of(roofs: Roofs, engine: Engine, dtype: str, roof: float, clock: float = 0.0) -> float:
-    """FLOP/s of an engine whatever format its sums have; of a processor at the clock it holds."""
-    narrow = roofs.device.ceiling(engine.value, dtype, "fp16") if engine is Engine.MATRIX else None
-    return (max(roof, narrow.flop_per_s) if narrow else roof) * (clock or held_share(roofs.device))
 
 
 def unpacked(view: OpView, cost: Cost) -> Size | None:

@@ -26,9 +26,10 @@ class DeviceColumn(np.ndarray[Any, np.dtype[np.float64]]):
 
     def __bool__(self) -> bool:
         wanted = np.asarray(self) != 0
-        if wanted.any() and not wanted.all():
+        number = np.count_nonzero(wanted)
+        if 0 < number < wanted.size:
             raise MixedError(wanted)
-        return bool(wanted.all())
+        return bool(number)
 
     def __float__(self) -> float:
         values = np.asarray(self)
@@ -70,7 +71,7 @@ def _columns(rows: Sequence[Row]) -> Row:
     for name in rows[0].__struct_fields__:
         first, *others = values = [getattr(row, name) for row in rows]
         if isinstance(first, (int, float)) and any(value != first for value in others):
-            columns[name] = _column(values)
+            columns[name] = column(values)
     return replace(rows[0], **columns)
 
 
@@ -82,11 +83,12 @@ def _constants(chosen: Sequence[Chosen]) -> Chosen:
     columns: dict[str, Any] = {
         name: value
         if all(other[name] == value for other in others)
-        else _column([one.constants[name] for one in chosen])
+        else column([one.constants[name] for one in chosen])
         for name, value in first.items()
     }
     return replace(chosen[0], constants=columns)
 
 
-def _column(values: Sequence[float]) -> DeviceColumn:
+def column(values: Sequence[float]) -> DeviceColumn:
+    """A number of each of several devices."""
     return np.array(values, dtype=float)[:, None].view(DeviceColumn)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from gambrel import roofline
 from gambrel.analysis.estimate.batches import Batch, Batches
@@ -20,10 +21,25 @@ from gambrel.analysis.estimate.estimator import Estimator
 from gambrel.analysis.estimate.forms import Chip
 from gambrel.analysis.estimate.formula_input import FormulaInput
 from gambrel.analysis.estimate.kinship import LEVELS
+from gambrel.analysis.estimate.op_traits import traits_of
 from gambrel.analysis.estimate.side_by_side import side_by_side
 from gambrel.ops.base import MixedError
 
 _LEVELS: Final = {level: place for place, level in enumerate(LEVELS)}
+
+
+class _Group(NamedTuple):
+    """Devices that take the same constants of the same formula for ops that ask alike.
+
+    Attributes:
+        devices: Their places.
+        asked: What the formula is asked with, but for view and cost of an op.
+        sources: Of each device, the place of its ranges.
+    """
+
+    devices: list[int]
+    asked: FormulaInput
+    sources: list[list[int]]
 
 
 class Together:
@@ -31,7 +47,7 @@ class Together:
 
     Args:
         estimators: Of the devices, none of which was measured itself.
-        times: Of each device, the roofline time of each op, s; None where unknown.
+        times: Of each device, the roofline time of each op, s; not a number where unknown.
         batches: The ops.
         moved_bytes: Of each op, what it reads and writes; not a number for one that also sends.
         launches: Of each op, the kernels that it is launched as.
@@ -40,13 +56,13 @@ class Together:
     def __init__(
         self,
         estimators: Sequence[Estimator],
-        times: Sequence[Sequence[float | None]],
+        times: Floats,
         batches: Batches,
         moved_bytes: Floats,
         launches: Sequence[float],
     ) -> None:
         self._estimators, self._batches = estimators, batches
-        self._bounds = np.array(times, dtype=float)
+        self._bounds = times
         #: The bounds, but for algorithms with less arithmetic than counted.
         self._floors = self._bounds.copy()
         self._seconds, self._launch, self._latency = (np.zeros_like(self._bounds) for _ in range(3))
@@ -55,6 +71,8 @@ class Together:
         self._sources = np.full(self._bounds.shape, -1)
         self._source_of: dict[Any, int] = {}
         self._machines: dict[tuple[int, ...], Chip] = {}
+        self._torch = any(one.torch for one in estimators)
+        self._asked: dict[Any, list[_Group]] = {}
         self._ranges: list[list[tuple[float, float, int, int]]] = []
         self._cautions: list[tuple[int, float]] = []
         self.found = Estimates(self._bounds)
@@ -78,26 +96,36 @@ class Together:
             try:
                 self._fill(batch, group)
             except MixedError as mixed:
-                self._apart(batch, list(group), mixed.mask)
+                self._apart(batch, group.devices, mixed.mask)
 
-    def _groups(self, batch: Batch, devices: Sequence[int]) -> list[dict[int, FormulaInput]]:
-        """Devices that take the same constants of the same formula."""
-        groups: dict[Any, dict[int, FormulaInput]] = defaultdict(dict)
-        for d in devices:
-            one = self._estimators[d].formula_input(batch.view, batch.cost)
-            if one is not None:  # the groups keep rule and constants, and so their ids
-                groups[one.key][d] = one
-        return list(groups.values())
+    def _groups(self, batch: Batch, devices: Sequence[int]) -> list[_Group]:
+        """Devices that take the same constants of the same formula; kept for ops that ask alike."""
+        traits, cost = traits_of(batch.view, torch=self._torch), batch.cost
+        key = traits, cost.prunable, tuple(cost.work), tuple(devices)
+        if key not in self._asked:
+            groups: dict[Any, dict[int, FormulaInput]] = defaultdict(dict)
+            for d in devices:
+                one = self._estimators[d].formula_of(traits, batch.view, cost)
+                if one is not None:  # the groups keep rule and constants, and so their ids
+                    groups[one.key][d] = one
+            self._asked[key] = [self._group(group) for group in groups.values()]
+        return self._asked[key]
 
-    def _fill(self, batch: Batch, group: dict[int, FormulaInput]) -> None:
-        at, one = (
-            np.ix_(list(group), batch.members),
-            side_by_side(list(group.values()), self._machines),
+    def _group(self, group: dict[int, FormulaInput]) -> _Group:
+        return _Group(
+            devices=list(group),
+            asked=side_by_side(list(group.values()), self._machines),
+            sources=[[self._source(d, each)] for d, each in group.items()],
         )
+
+    def _fill(self, batch: Batch, group: _Group) -> None:
+        at = np.ix_(group.devices, batch.members)
+        task = replace(group.asked.task, view=batch.view, cost=batch.cost)
+        one = replace(group.asked, task=task)
         made = one.predicted(self._bounds[at])
         self._seconds[at], self._launch[at] = made.seconds, made.launch
         self._latency[at], self._floors[at] = made.latency, made.floor
-        self._sources[at] = [[self._source(d, each)] for d, each in group.items()]
+        self._sources[at] = group.sources
         if one.rule.form == "torch_recurrent":  # steps that wait for each other
             self._launches[at] = 1.0
 

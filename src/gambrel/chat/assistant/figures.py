@@ -135,20 +135,23 @@ def known_in(result: Any) -> list[KnownNumber]:
 
     A name from a file could hold any digits; they prove nothing.
     """
-    return list(_walk(result, ""))
+    found: list[KnownNumber] = []
+    _walk(result, "", found)
+    return found
 
 
-def _walk(value: Any, kind: str) -> Iterator[KnownNumber]:
+def _walk(value: Any, kind: str, found: list[KnownNumber]) -> None:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return
     if isinstance(value, (int, float)):
-        yield KnownNumber(value=float(value), kind=kind)
+        found.append(KnownNumber(value=float(value), kind=kind))
     elif isinstance(value, dict):
         beside = _KINDS.get(str(value.get("unit")), kind)
         for key, item in value.items():
             unit = unit_of(str(key))
-            yield from _walk(item, beside if unit in (None, BESIDE) else _KINDS.get(unit, ""))
+            own = beside if unit in (None, BESIDE) else _KINDS.get(unit, "")
+            _walk(item, own, found)
     elif isinstance(value, (list, tuple)):
-        yield KnownNumber(value=float(len(value)), kind="")
+        found.append(KnownNumber(value=float(len(value)), kind=""))
         for item in value:
-            yield from _walk(item, kind)
+            _walk(item, kind, found)

@@ -65,6 +65,9 @@ _HALF_MATMUL: Final = Rule(
 _ATTENTION: Final = _rule("attention", attention.attention, "low")
 _ATTENTIONS: Final = frozenset({"attention", "attention_backward"})
 
+#: Kinds of ops whose rule depends on `wide_products`.
+WIDE: Final = _ATTENTIONS | {"matmul"}
+
 RULES: Final[dict[str, Rule]] = {
     "elementwise": _ELEMENTWISE,
     "elementwise_backward": _ELEMENTWISE,
