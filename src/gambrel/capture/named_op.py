@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from gambrel.closest import closest
 from gambrel.dtypes import parse_dtype
 from gambrel.errors import InputError, UnknownNameError, cut
 from gambrel.ops.elementwise import FUNCTIONS
@@ -68,7 +69,9 @@ def named_op(text: str) -> Workload:
         raise InputError(f"{cut(text)!r}: write KIND:SIZES,FORMAT, e.g. {_EXAMPLE}.")
     kind = found["kind"]
     if kind not in _BUILDERS:
-        raise UnknownNameError("op", kind, _BUILDERS)
+        near = closest(kind, _BUILDERS, 5, 50)
+        some = "matmul, conv, attention, softmax, layer_norm, ssd_scan, functions such as gelu, sum"
+        raise UnknownNameError("op", kind, near, f"Named with sizes are {some}: {_EXAMPLE}.")
     builder = _BUILDERS[kind]
     given = _read(text, found["rest"], builder)
     op, tensors = builder.build(given)
@@ -247,7 +250,50 @@ def _copy(given: _Given) -> _Made:
     return _op(given, "copy", [(shape, Role.INPUT)], shape, {})
 
 
+def _selective(given: _Given) -> _Made:
+    s = given.sizes
+    batch, seq, channels, state = s.get("batch", 1), s["seq"], s["channels"], s["state"]
+    shapes = ((batch, seq, channels),) * 2, ((batch, seq, 2 * state),)
+    return _scan("selective_scan", given, shapes, (channels, state), (batch, seq, channels))
+
+
+def _ssd(given: _Given) -> _Made:
+    s = given.sizes
+    given = msgspec.structs.replace(given, sizes={"groups": 1, "chunk": 256, **s})
+    batch, seq, heads, groups = s.get("batch", 1), s["seq"], s["heads"], given.sizes["groups"]
+    width = heads * s["head_dim"]
+    shapes = ((batch, seq, width + 2 * groups * s["state"]), (batch, seq, heads)), ()
+    return _scan("ssd_scan", given, shapes, (heads,), (batch, seq, width))
+
+
+def _delta(kind: str, inputs: int) -> Callable[[_Given], _Made]:
+    """Keys, values and what they are told by: rates a head, or ``inputs`` keys a head."""
+
+    def build(given: _Given) -> _Made:
+        s = given.sizes
+        batch, seq, heads = s.get("batch", 1), s["seq"], s["heads"]
+        keys, values = heads * s["key_dim"], heads * s["value_dim"]
+        shapes = ((batch, seq, inputs * keys + values), (batch, seq, 2 * heads)), ()
+        return _scan(kind, given, shapes, (heads,), (batch, seq, values))
+
+    return build
+
+
+def _scan(
+    kind: str,
+    given: _Given,
+    shapes: tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]],
+    weight: tuple[int, ...],
+    out: tuple[int, ...],
+) -> _Made:
+    """A scan with one weight between its inputs, which begins with no state."""
+    first, then = ([(shape, Role.INPUT) for shape in each] for each in shapes)
+    operands: list[_Operand] = [*first, (weight, Role.WEIGHT), *then]
+    return _op(given, kind, operands, out, {"batch": 1, **given.sizes})
+
+
 _BY_ROW: Final = ("rows", "cols")
+_BY_KEY: Final = ("seq", "heads", "key_dim", "value_dim")
 _BUILDERS: Final[dict[str, _Builder]] = {
     "matmul": _Builder(build=_matmul, needs=("m", "n", "k"), takes=("b",), flags=("bias",)),
     "conv": _Builder(
@@ -266,6 +312,14 @@ _BUILDERS: Final[dict[str, _Builder]] = {
     "layer_norm": _Builder(build=_rows("normalization", "layer_norm"), needs=_BY_ROW),
     "rms_norm": _Builder(build=_rows("normalization", "rms_norm"), needs=_BY_ROW),
     "copy": _Builder(build=_copy, needs=("n",)),
+    "selective_scan": _Builder(
+        build=_selective, needs=("seq", "channels", "state"), takes=("batch",)
+    ),
+    "ssd_scan": _Builder(
+        build=_ssd, needs=("seq", "heads", "head_dim", "state"), takes=("batch", "groups", "chunk")
+    ),
+    "delta_scan": _Builder(build=_delta("delta_scan", 2), needs=_BY_KEY, takes=("batch",)),
+    "wkv7_scan": _Builder(build=_delta("wkv7_scan", 5), needs=_BY_KEY, takes=("batch",)),
     **{f: _Builder(build=_elementwise(f), needs=("n",)) for f in FUNCTIONS},
     **{
         f: _Builder(build=_reduction(f), needs=("cols",), takes=("rows",))

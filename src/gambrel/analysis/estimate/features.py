@@ -335,16 +335,26 @@ def _latent_decode(c: Constants, machine: Chip, task: Task) -> Size:
 
 
 def _stream(c: Constants, machine: Chip, task: Task) -> Size:
+    return _moved(c, machine, task, task.traffic_bytes)
+
+
+def _moved(c: Constants, machine: Chip, task: Task, traffic_bytes: Size) -> Size:
+    """What it moves, and what it multiplies beside that."""
     seconds = forms.stream(
-        c,
-        machine,
-        task.vector_peak,
-        traffic_bytes=task.traffic_bytes,
-        flops=task.vector_flops,
+        c, machine, task.vector_peak, traffic_bytes=traffic_bytes, flops=task.vector_flops
     )
     if not task.matrix_peak:
         return seconds
     return forms.overlap(seconds, task.matrix_flops / (task.matrix_peak * _INNER))
+
+
+def _dual_scan(c: Constants, machine: Chip, task: Task) -> Size:
+    """A prompt of Mamba-2 by five kernels, whose results pass through memory; tokens by one."""
+    if decodes(task.view, "seq"):
+        return _stream(c, machine, task)
+    moved = task.traffic_bytes + scan_forms.dual_bytes(task.view)
+    starts = (scan_forms.DUAL_KERNELS - 1) * forms.launch(c, machine)
+    return starts + _moved(c, machine, task, moved)
 
 
 def _delta_scan(c: Constants, machine: Chip, task: Task) -> Size:
@@ -482,5 +492,6 @@ RULES: Final[dict[str, Rule]] = {
     "attention": Rule(form="attention", seconds=_attention, scheme=_attention_scheme),
     "attention_backward": _UNCACHED,
     DELTA_RULE: Rule(form="stream", seconds=_delta_scan, scheme=_any, least="low"),
+    "ssd_scan": Rule(form="stream", seconds=_dual_scan, scheme=_any, least="low"),
     "collective": Rule(form="collective", seconds=_collective, scheme=_collective_scheme),
 }

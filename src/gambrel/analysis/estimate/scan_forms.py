@@ -1,6 +1,8 @@
-"""The gated delta rule as engines compute it: prompts in chunks by several kernels, tokens by one.
+"""Scans as engines compute them: prompts in chunks by several kernels, tokens by one.
 
-The kernels of flash-linear-attention, which SGLang, vLLM and Transformers call, hand to each other
+Of Mamba-2 the bytes between kernels are counted (`dual_bytes`), and nothing was fitted.
+
+The gated delta rule: the kernels of flash-linear-attention, which SGLang, vLLM and Transformers call, hand to each other
 through memory what one kernel could keep: the products of keys within a chunk and their inverse,
 weighted keys and values, and the state before each chunk. Their products are small, so that
 multiprocessors wait for each one's latency; and the kernel that carries the state walks over the
@@ -22,7 +24,7 @@ from typing import Final
 
 from gambrel.analysis.estimate import forms
 from gambrel.analysis.estimate.forms import Chip, Constants
-from gambrel.ops.base import Size, ceil_div
+from gambrel.ops.base import OpView, Size, ceil_div
 
 #: Tokens of a chunk.
 CHUNK: Final = 64
@@ -114,6 +116,27 @@ def between_bytes(key_dim: Size, value_dim: Size) -> Size:
     """
     rows = 2 * CHUNK * ((3 + 2) * key_dim + (2 + 2) * value_dim)
     return rows + 12 * CHUNK * CHUNK + 4 * key_dim * value_dim
+
+
+#: Kernels of a scan of Mamba-2: running sums, products within chunks, states, their way from chunk
+#: to chunk, outputs.
+DUAL_KERNELS: Final = 5
+
+
+def dual_bytes(view: OpView) -> Size:
+    """Bytes that a scan of Mamba-2 (mamba_ssm, whose kernels engines call) moves between kernels.
+
+    Inputs are read once more than the op counts. The state of a chunk is written and read in fp32,
+    what it is after its way through the chunks written and read in 16 bits; products within a
+    chunk are written and read in fp32, running sums of a head and token written twice and read
+    four times.
+    """
+    chunk, heads, state = view.size("chunk"), view.size("heads"), view.size("state")
+    again = 2 * chunk * (heads * view.size("head_dim") + 2 * view.size("groups", 1) * state)
+    states = 12 * heads * view.size("head_dim") * state
+    products = 8 * view.size("groups", 1) * chunk * chunk
+    chunks = view.size("batch") * ceil_div(view.size("seq"), chunk)
+    return chunks * (again + states + products + 24 * heads * chunk)
 
 
 def _busy(machine: Chip, cycles: Size) -> Size:
