@@ -78,6 +78,12 @@ def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
         CaptureError: The model is no code of PyTorch.
     """
     workload = resolved.workload
+    if request.autocast and not workload.precisions.startswith(AUTOCAST):
+        raise CaptureError(
+            f"{workload.name} is not captured from code of PyTorch, so that nothing casts; give "
+            f"file.py:function or timm/NAME, or say --precision {request.autocast} for a model "
+            "that is in 16 bits throughout."
+        )
     if request.train and not workload.training:
         raise CaptureError(
             f"{workload.name} is an inference workload; for a training step give code of PyTorch "
@@ -85,12 +91,6 @@ def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
             "train=True) or a built-in network, e.g. 'gambrel analyze resnet50 --hardware h100 "
             "--train'; of a language model run 'gambrel train-plan', e.g. 'gambrel train-plan "
             "llama-3-8b --hardware h100 --seq 4096'."
-        )
-    if request.autocast and not workload.precisions.startswith(AUTOCAST):
-        raise CaptureError(
-            f"{workload.name} is not captured from code of PyTorch, so that nothing casts; give "
-            f"file.py:function or timm/NAME, or say --precision {request.autocast} for a model "
-            "that is in 16 bits throughout."
         )
 
 
