@@ -1,6 +1,7 @@
 """Attention without a cache, as vision encoders and diffusion transformers run it.
 
-No row is fitted: constants are those of prompts, whose kernels write a cache besides.
+No row is fitted: constants are those of prompts, whose kernels write a cache besides. On the
+devices of ``data/attention`` nothing was measured; they have the constants of their kin.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from benchmarks.accuracy import Run, Score
 
 import gambrel
 
+CARRIED = Path(__file__).parents[1] / "data/attention/rows.csv"
 #: Name in the files → (device, its name).
 GPUS = {
     "h100_sxm": ("h100-sxm5-80gb", "H100"),
@@ -31,6 +33,16 @@ STACKS = {
 ODD, FALLBACK = "heads of 72 and 80", "Triton"
 
 
+#: Devices of `CARRIED` → their names.
+OTHERS = {
+    "a800-sxm4-80gb": "A800, the chip of the A100",
+    "h20-96gb": "H20",
+    "rtx-a5000": "RTX A5000",
+    "rtx-4090": "RTX 4090",
+    "rtx-pro-6000-blackwell": "RTX PRO 6000",
+}
+
+
 def score(folder: Path) -> Iterable[Score]:
     """By device and stack."""
     groups: dict[str, list[Run]] = defaultdict(list)
@@ -40,6 +52,31 @@ def score(folder: Path) -> Iterable[Score]:
             groups[name(row)].append(run(row))
     for what, runs in sorted(groups.items()):
         yield Score(what=what, runs=runs, held_out="no row fitted", family=what)
+    yield from carried()
+
+
+def carried() -> Iterable[Score]:
+    """FlashAttention on devices that borrow their constants."""
+    groups: dict[str, list[Run]] = defaultdict(list)
+    with CARRIED.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            groups[row["device"]].append(on_another(row))
+    for device, label in OTHERS.items():
+        what = f"FlashAttention on devices that were not measured, {label}"
+        yield Score(what=what, runs=groups[device], held_out="device left out", family=what)
+
+
+def on_another(row: dict[str, str]) -> Run:
+    """One kernel of `CARRIED`."""
+    batch, heads, tokens, width = (row[k] for k in ("batch", "heads", "tokens", "head_dim"))
+    mask = ",causal" if row["causal"] == "yes" else ""
+    found = gambrel.analyze(
+        f"attention:batch={batch},heads={heads},q={tokens},kv={tokens},d={width}{mask},fp16",
+        row["device"],
+        runtime=row["runtime"],
+    )
+    name = f"{row['device']} {row['runtime']} {batch}x{heads}x{tokens}x{width}{mask}"
+    return Run.of(name, float(row["seconds"]), found)
 
 
 def name(row: dict[str, str]) -> str:

@@ -96,6 +96,25 @@ def attention(
     return sustained(c, machine, body) + roofline.seconds(c["append"] * kv_bytes, rate)
 
 
+def on_other_engine(c: Constants, pace: float) -> dict[str, float]:
+    """Constants of `attention` where a unit multiplies ``pace`` times as much per cycle.
+
+    A pair takes its two products, F FLOP, at the rate of the matrix engine. What it takes beyond
+    them (exponentials, maxima, sums, rescaling, waiting, tiles that a head does not fill) are
+    cycles of the unit, which another engine does not change. Of P FLOP per cycle where it was
+    measured, with x for ``narrow`` and ``wide``,
+
+        (F · (1 + x) + softmax) / (P · compute) = F / P + [F · ((1 + x) / compute - 1)
+                                                           + softmax / compute] / P
+
+    cycles: the bracket over P stays as it is, and F / P becomes F / (``pace`` · P).
+    """
+    compute = 1 / (1 + pace * (1 / c["compute"] - 1))
+    beside = pace * compute / c["compute"]
+    scaled = {name: beside * c[name] for name in ("softmax", "narrow", "wide")}
+    return {**c, **scaled, "compute": compute}
+
+
 def decode_attention(
     c: Constants,
     machine: Chip,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gambrel.analysis.estimate.constants import Kin
@@ -27,8 +28,7 @@ def chip_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Chip, tuple[st
     """
     units, clock = device.fact("num_units"), device.fact("boost_clock")
     alike = kin.units is not None
-    count = units.value if units and alike else kin.units or _USUAL_UNITS
-    hz = clock.value if clock and alike else kin.clock_hz
+    count, hz = _units_and_clock(device, kin)
     missing = [name for name, fact in (("number of units", units), ("clock", clock)) if not fact]
     machine = Chip(
         units=count,
@@ -40,6 +40,26 @@ def chip_of(device: Device, byte_per_s: float, kin: Kin) -> tuple[Chip, tuple[st
         tdp_w=device.tdp_w or 0.0,
     )
     return machine, tuple(missing) if alike else ()
+
+
+def _units_and_clock(device: Device, kin: Kin) -> tuple[float, float]:
+    units, clock = device.fact("num_units"), device.fact("boost_clock")
+    alike = kin.units is not None
+    count = units.value if units and alike else kin.units or _USUAL_UNITS
+    return count, clock.value if clock and alike else kin.clock_hz
+
+
+def pace_of(device: Device, kin: Kin, form: str) -> float:
+    """FLOP per cycle of a unit's matrix engine over those of a unit that ``form`` was measured on.
+
+    A power of two, as engines are built: printed peaks and printed clocks do not always belong
+    together. 1 where the class does not say what was measured, or the device has no engine.
+    """
+    measured, peak = kin.per_unit.get(form), half_peak(device)
+    if not measured or not peak or not device.fact("num_units"):
+        return 1.0
+    count, hz = _units_and_clock(device, kin)
+    return float(2.0 ** round(math.log2(peak / count / hz / measured)))
 
 
 def _last_cache(device: Device) -> float:

@@ -90,6 +90,8 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
             place of ``low`` and ``high``; the confidence is medium then.
         alone: Constants of other classes of devices are never taken; what was not measured in the
             class is not known.
+        per_unit: Formula → FLOP per cycle of the matrix engine of a unit of ``borrow``, 16 bits,
+            where what a unit does besides takes the cycles that it takes there.
     """
 
     match: tuple[str, ...]
@@ -105,6 +107,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True):
     nearest: dict[str, str] = {}
     near: tuple[float, float] | None = None
     alone: bool = False
+    per_unit: dict[str, float] = {}
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):

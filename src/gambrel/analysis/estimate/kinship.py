@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from gambrel.analysis.estimate.attention_forms import on_other_engine
+from gambrel.analysis.estimate.chip import pace_of
 from gambrel.analysis.estimate.constants import WIDE, Calibration, Kin, Set
 from gambrel.analysis.estimate.shown import level_of, misses
 from gambrel.device.model import Device
@@ -37,6 +39,9 @@ _NARROW: Final = ("fp8", "fp8_block", "bf16")
 FRAMEWORKS: Final = ("any", "torch", "vllm", "trtllm", "sglang")
 #: How much further a range reaches when constants come from another number format.
 _OTHER_FORMAT: Final = (0.85, 1.3)
+#: And where a unit's matrix engine is another: FlashAttention on an H20 takes 0.9 to 1.3 times
+#: the expected time, long sequences on an RTX A5000 0.8 (benchmarks/data/attention).
+_OTHER_ENGINE: Final = (0.85, 1.2)
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,14 +113,15 @@ def choose(
     """
     index = _index(calibration)
     own = device.id if device.id in index.devices or device.id in kin.before else ""
-    key = form, precision, framework, id(kin), own
+    pace = pace_of(device, kin, form) if kin.per_unit else 1.0
+    key = form, precision, framework, id(kin), own, pace
     if key not in index.chosen:  # it is kept with its kin, and so with that one's id
-        index.chosen[key] = kin, _choose(form, precision, device.id, kin, index, framework)
+        index.chosen[key] = kin, _choose(form, precision, device.id, kin, index, framework, pace)
     return index.chosen[key][1]
 
 
 def _choose(
-    form: str, precision: str, device: str, kin: Kin, index: _Index, framework: str
+    form: str, precision: str, device: str, kin: Kin, index: _Index, framework: str, pace: float
 ) -> Chosen | None:
     wanted = _wanted(form, precision)
     frameworks = ("own", framework, *(s for s in FRAMEWORKS if s != framework))
@@ -134,11 +140,24 @@ def _choose(
                 if found is not None and (own or not found.slower):
                     own_format = name == precision
                     chosen = _carried(found, device, kin, own_format, framework)
+                    if found.device == kin.borrow != device and pace != 1:
+                        chosen = _paced(chosen, pace)
                     wide = index.first.get((form, found.device, "bf16", found.framework))
                     if framework == _GENERATED and wide is not None:
                         chosen = _started(chosen, found, wide)
                     return _with_caution(chosen, found, wide)
     return None
+
+
+def _paced(chosen: Chosen, pace: float) -> Chosen:
+    """On units whose matrix engine computes ``pace`` times as much per cycle."""
+    return replace(
+        chosen,
+        constants=on_other_engine(chosen.constants, pace),
+        low=_wider(chosen.low, _OTHER_ENGINE[0]),
+        high=_wider(chosen.high, _OTHER_ENGINE[1]),
+        reason=f"{chosen.reason}; a unit multiplies {pace:g} times as much per cycle",
+    )
 
 
 def _started(chosen: Chosen, s: Set, wide: Set) -> Chosen:
@@ -169,7 +188,7 @@ class _Index(NamedTuple):
     first: dict[tuple[str, str, str, str], Set]
     devices: dict[str, None]
     own: dict[str, frozenset[str]]
-    chosen: dict[tuple[str, str, str, int, str], tuple[Kin, Chosen | None]]
+    chosen: dict[tuple[str, str, str, int, str, float], tuple[Kin, Chosen | None]]
 
 
 @lru_cache(maxsize=4)
