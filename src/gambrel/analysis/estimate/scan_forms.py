@@ -2,11 +2,11 @@
 
 Of Mamba-2 the bytes between kernels are counted (`dual_bytes`), and nothing was fitted.
 
-The gated delta rule: the kernels of flash-linear-attention, which SGLang, vLLM and Transformers call, hand to each other
-through memory what one kernel could keep: the products of keys within a chunk and their inverse,
-weighted keys and values, and the state before each chunk. Their products are small, so that
-multiprocessors wait for each one's latency; and the kernel that carries the state walks over the
-chunks of a sequence one after another. These times overlap imperfectly:
+The gated delta rule: the kernels of flash-linear-attention, which SGLang, vLLM and Transformers
+call, hand to each other through memory what one kernel could keep: the products of keys within a
+chunk and their inverse, weighted keys and values, and the state before each chunk. Their products
+are small, so that multiprocessors wait for each one's latency; and the kernel that carries the
+state walks over the chunks of a sequence one after another. These times overlap imperfectly:
 
     prompt: starts + norm(chunks · step, heads · chunks · cycles / units, bytes / rate)
     token:  norm(heads · cycles / units, bytes / rate)
