@@ -29,6 +29,7 @@ from gambrel.ops import Conventions
 from gambrel.ops.base import Size
 from gambrel.runtimes import Kernels, Runtime, Workspace
 from gambrel.workload import Op, Workload
+from gambrel.workload.formats import in_format
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion.spans import Span
@@ -71,11 +72,16 @@ class Workbench:
         """Ops that its tables hold, to be set against what may be kept."""
         return len(self.workload.ops) * (_BULK_TABLES if self._bulk else 1)
 
+    def form(self, precision: str) -> Workload:
+        """The ops that the workload has in a number format."""
+        return in_format(self.workload, precision)
+
     def evaluator(self, precision: str) -> Evaluator:
         """The workload with sizes and formats filled in."""
         if precision not in self._evaluators:
-            casts = casts_of(self.workload, precision)
-            made = Evaluator(self.workload, self.sizes, casts, self._conventions)
+            form = self.form(precision)
+            casts = casts_of(form, precision)
+            made = Evaluator(form, self.sizes, casts, self._conventions)
             self._evaluators[precision] = made
         return self._evaluators[precision]
 
@@ -83,7 +89,7 @@ class Workbench:
         """What tables in a number format share."""
         if precision not in self._asked:
             self._asked[precision] = SizedWorkload(
-                self.workload, self.evaluator(precision), self._spans.get(precision)
+                self.form(precision), self.evaluator(precision), self._spans.get(precision)
             )
         return self._asked[precision]
 
@@ -105,7 +111,7 @@ class Workbench:
         precision, rules = chosen.precision, chosen.runtime.runtime.workspace_on(machine.device)
         key = precision, rules
         if key not in self._memory:
-            made = footprint(self.workload, self.evaluator(precision), None, rules)
+            made = footprint(self.form(precision), self.evaluator(precision), None, rules)
             self._memory[key] = made
         return self._memory[key].within(machine.roofs.capacity_bytes, machine.roofs.flash_bytes)
 
