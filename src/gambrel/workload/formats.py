@@ -8,14 +8,14 @@ those that an fp32 run skips: what torch's ``to`` returns there is the tensor th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from gambrel.dtypes import FLOATING, width_bytes
 from gambrel.workload.model import Op, Role, Tensor, Workload
-from gambrel.workload.prune import renumbered
-from gambrel.workload.symbols import added
+from gambrel.workload.symbols import Dim, added
 
 #: What torch calls a cast.
 _CAST: Final = "aten._to_copy"
@@ -124,7 +124,44 @@ def _without_casts(workload: Workload) -> Workload:
         for op in workload.ops
         if id(op) not in skipped
     ]
-    return renumbered(wide, ops, unread=True)
+    gone = {i for op in casts for i in (*op.inputs, *op.outputs)}
+    return _as_met(replace(wide, ops=tuple(ops)), gone)
+
+
+def _as_met(workload: Workload, gone: set[int]) -> Workload:
+    """The workload with tensors and memory numbered in the order in which ops meet them.
+
+    Args:
+        workload: With tensors that nothing refers to any more.
+        gone: Those that casts read and wrote.
+    """
+    met = dict.fromkeys(i for op in workload.ops for i in (*op.inputs, *op.outputs))
+    met |= dict.fromkeys(workload.outputs)
+    whole = {_extent(workload.tensors[i]) for i in met}
+    rest = (
+        i
+        for i, t in enumerate(workload.tensors)
+        if i not in met and not (i in gone and (t.role is not Role.WEIGHT or _extent(t) in whole))
+    )
+    order = [*met, *rest]
+    index = {old: new for new, old in enumerate(order)}
+    memory: dict[int, int] = {}
+    tensors = [workload.tensors[i] for i in order]
+    return replace(
+        workload,
+        tensors=tuple(
+            replace(t, storage=memory.setdefault(t.storage, len(memory))) for t in tensors
+        ),
+        ops=tuple(
+            replace(
+                op,
+                inputs=tuple(index[i] for i in op.inputs),
+                outputs=tuple(index[i] for i in op.outputs),
+            )
+            for op in workload.ops
+        ),
+        outputs=tuple(index[i] for i in workload.outputs),
+    )
 
 
 def _is_cast(op: Op, tensors: Sequence[Tensor], formats: set[str]) -> bool:
@@ -144,6 +181,14 @@ def _renamed(op: Op, old: str, new: str) -> Op:
     if old not in op.attrs.values():
         return op
     return replace(op, attrs={k: new if v == old else v for k, v in op.attrs.items()})
+
+
+def _extent(tensor: Tensor) -> tuple[Dim, ...]:
+    """What of which memory a tensor covers."""
+    elements = tensor.elements
+    if elements is None and all(isinstance(d, int) for d in tensor.shape):
+        elements = prod(d for d in tensor.shape if isinstance(d, int))
+    return tensor.storage, tensor.offset, -1 if elements is None else elements
 
 
 class _Aliases:
