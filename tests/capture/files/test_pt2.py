@@ -23,7 +23,7 @@ from gambrel.errors import FileFormatError  # noqa: E402
 from gambrel.ops import OpView, TensorView, cost  # noqa: E402
 from gambrel.workload import Role, Workload  # noqa: E402
 from gambrel.workload.binding import bind  # noqa: E402
-from gambrel.workload.formats import in_format
+from gambrel.workload.formats import in_format  # noqa: E402
 from gambrel.workload.prune import drop_unused_outputs  # noqa: E402
 
 pytestmark = pytest.mark.torch
