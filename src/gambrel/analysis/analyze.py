@@ -68,7 +68,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     """A question with everything that it names resolved, and its cost table evaluated.
 
     Attributes:
-        asked: The workload as it was given.
+        asked: The workload as it was given, for all formats of the machine.
         workload: The ops that it has in the precision.
     """
 
@@ -90,12 +90,12 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
 def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
     values = workload.resolve_symbols(settings.sizes or {})
-    bench = bench_of(workload, values, settings.conventions)
     machine = machine_on(device, settings)
+    bench = bench_of(workload, values, settings.conventions).on(machine)
     found = answered(bench, machine, settings)
     evaluator = bench.evaluator(found.chosen.precision)
     return _Case(
-        asked=workload,
+        asked=bench.workload,
         workload=bench.form(found.chosen.precision),
         device=device,
         settings=settings,

@@ -259,3 +259,11 @@ def test_networks_that_ask_for_nothing_run_once():
     model.register_forward_hook(lambda *_: calls.append(1))
     capture(model, torch.zeros(2, 3, 8, 8))
     assert calls == [1]
+
+
+def test_engines_without_fp32_get_all_in_16_bits():
+    found = capture(*norm())
+    engine, settings = load("m1-ane"), Settings(precision="fp16")
+    ours = analyze(found, engine, settings)
+    assert ours.total.expected_time_s is not None
+    assert len(ours.ops) == len(in_format(found, "fp32").ops)
