@@ -27,6 +27,7 @@ from gambrel.ops import Conventions
 from gambrel.ops.base import Engine
 from gambrel.workload import Workload, WorkloadSummary
 from gambrel.workload.binding import bind
+from gambrel.workload.formats import in_format
 from gambrel.workload.lift import lift
 from gambrel.workload.serialize import dumps, load_workload, save_workload
 from zoo import all_entries
@@ -132,14 +133,16 @@ def _lift_above_one(
     for point, workload in ones:
         if _without_copies(bind(lifted, point)) != _without_copies(workload):
             raise error
-    skipped = max(_copies(bind(lifted, p)) - _copies(w) for p, w in ones)
-    joined = max(len(lifted.ops) - len(w.ops) for _, w in ones) - skipped
-    more = max(traffic_bytes(bind(lifted, p)) / traffic_bytes(w) - 1 for p, w in ones)
+    # Figures of fp32, without the casts of 16 bits.
+    whole, ones = in_format(lifted, lifted.dtype), [(p, in_format(w, w.dtype)) for p, w in ones]
+    skipped = max(_copies(bind(whole, p)) - _copies(w) for p, w in ones)
+    joined = max(len(whole.ops) - len(w.ops) for _, w in ones) - skipped
+    more = max(traffic_bytes(bind(whole, p)) / traffic_bytes(w) - 1 for p, w in ones)
     if not skipped and not more:
         return lifted
     additions = f" and {joined} addition{'s' * (joined > 1)} of a bias" if joined else ""
     sentence = (
-        f"At batch 1, PyTorch skips {skipped} of the {_copies(lifted)} copies counted here"
+        f"At batch 1, PyTorch skips {skipped} of the {_copies(whole)} copies counted here"
         f"{additions} (at most {more:.1%} of the traffic), because the tensors happen to be "
         "contiguous."
     )

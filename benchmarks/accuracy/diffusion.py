@@ -23,6 +23,8 @@ SIZES = (1024, 2048, 4096, 8192, 10240)
 SEEN = {"v100-sxm2-32gb", "v100-pcie-16gb", "t4"}
 #: AMD's cards and what their PyTorch was.
 AMD = {"mi100": "MI100", "mi250x": "a die of an MI250X, before its fused attention"}
+#: Publications of PyTorch 2.0 and 2.1, whose attention was the first FlashAttention.
+OLDER = {"diffusers torch2.0", "fal", "onnxruntime"}
 NONE, ONE = "no row fitted", "one constant fitted"
 #: Two rows on A100s are among the runs of benchmarks/hosts.py.
 HOST = "no row fitted, but for two of the median host time"
@@ -34,7 +36,8 @@ def score(_folder: Path) -> Iterable[Score]:
     for row in _rows("diffusion/rows.csv"):
         seen = row["device"] in SEEN
         way = "TensorRT" if row["runtime"] == "tensorrt" else "PyTorch"
-        kind = f"Stable Diffusion, SDXL, FLUX in 16 bits, {way}"
+        older = way == "PyTorch" and row["source"] in OLDER
+        kind = f"Stable Diffusion, SDXL, FLUX in 16 bits, {way}{' before 2.2' * older}"
         what = f"{kind}, V100 and T4" if seen else kind
         what = f"{kind}, {AMD[row['device']]}" if row["device"] in AMD else what
         timed = way == "PyTorch" and row["device"] not in AMD

@@ -26,6 +26,7 @@ from gambrel.ops import Conventions
 from gambrel.runtimes import Runtime
 from gambrel.views import view
 from gambrel.workload import Workload
+from gambrel.workload.formats import to_edit
 
 #: A change of ops and tensors.
 Edit: TypeAlias = Callable[[Workload], Workload]
@@ -55,6 +56,11 @@ class Scenario:
     def precision(self) -> str:
         """The number format that it runs in."""
         return resolved(self.workload, self.device, self.settings).precision
+
+    @property
+    def form(self) -> Workload:
+        """The ops that the model has in that format."""
+        return to_edit(self.workload, self.precision)
 
     @property
     def by_part(self) -> bool:
@@ -197,7 +203,7 @@ def edited(case: Scenario, edit: Edit) -> Scenario:
     """The case with other ops or tensors: how the model was made describes it no longer."""
     return replace(
         case,
-        workload=view("edited", edit(case.workload)),
+        workload=view("edited", edit(case.form)),
         edits=(*case.edits, edit),
         unedited=case.unedited or case.workload,
     )

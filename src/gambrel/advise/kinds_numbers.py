@@ -15,6 +15,7 @@ from gambrel.errors import InputError
 from gambrel.ops import is_prunable
 from gambrel.runtimes import takes
 from gambrel.workload import Role, Workload
+from gambrel.workload.formats import in_format
 
 #: Share of channels that is proposed; more has to be asked for.
 _PRUNED: Final = "30%"
@@ -80,8 +81,9 @@ def _with_part(
 
 
 def _kv_formats(case: Scenario) -> Iterable[str]:
-    casts = casts_of(case.workload, case.precision)
-    cached = (t.dtype for t in case.workload.tensors if t.role is Role.KV_CACHE)
+    workload = in_format(case.workload, case.precision)
+    casts = casts_of(workload, case.precision)
+    cached = (t.dtype for t in workload.tensors if t.role is Role.KV_CACHE)
     return ["fp8"] if any(width_bytes(casts.get(d, d)) > 1 for d in cached) else []
 
 
@@ -117,7 +119,7 @@ def _prune(case: Scenario, text: str) -> Scenario:
 
 
 def _prunable(case: Scenario) -> Iterable[str]:
-    return [_PRUNED] if prunable(case.workload) else []
+    return [_PRUNED] if prunable(case.form) else []
 
 
 def _share(text: str) -> float:

@@ -84,7 +84,7 @@ def _runtimes(case: Scenario) -> Iterable[str]:
 def _turns(case: Scenario) -> bool:
     """Whether something turns images: PyTorch's libraries on GPUs, or copies in the model."""
     library = case.runtime.kernels is Kernels.OP and "gpu" in case.device.category
-    return has_layout_copies(case.workload) or (library and has_turned(case.workload))
+    return has_layout_copies(case.form) or (library and has_turned(case.form))
 
 
 def _size(name: str) -> Callable[[Scenario, str], Scenario]:
@@ -122,7 +122,7 @@ FUSION: Final = (
         "the kernel must take its mask and head size.",
         example="attention",
         apply=on_workload(fused_attention),
-        propose=where(lambda case: spells_out_attention(case.workload)),
+        propose=where(lambda case: spells_out_attention(case.form)),
         takes_value=False,
     ),
     Kind(

@@ -70,7 +70,7 @@ def _product_weights(workload: Workload, dtype: str) -> frozenset[int]:
         t.storage
         for t in workload.tensors
         if t.role is Role.WEIGHT
-        and t.dtype == workload.dtype
+        and t.dtype == workload.own_dtype
         and width_bytes(t.dtype) > width_bytes(dtype)
         and readers[t.storage] == {True}
     )

@@ -60,13 +60,19 @@ def analyze(workload: Workload, device: Device, settings: Settings | None = None
             (p.view, None if p.item is None else case.table.items[p.item].cost, p.op.repeat)
             for p in case.table.places
         ]
-        rows = with_levels(rows, workload, steps, device, warm=case.settings.warm)
+        rows = with_levels(rows, case.workload, steps, device, warm=case.settings.warm)
     return _result(case, rows)
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A question with everything that it names resolved, and its cost table evaluated."""
+    """A question with everything that it names resolved, and its cost table evaluated.
 
+    Attributes:
+        asked: The workload as it was given, for all formats of the machine.
+        workload: The ops that it has in the precision.
+    """
+
+    asked: Workload
     workload: Workload
     device: Device
     settings: Settings
@@ -84,12 +90,13 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
 def _case(workload: Workload, device: Device, settings: Settings) -> _Case:
     values = workload.resolve_symbols(settings.sizes or {})
-    bench = bench_of(workload, values, settings.conventions)
     machine = machine_on(device, settings)
+    bench = bench_of(workload, values, settings.conventions).on(machine)
     found = answered(bench, machine, settings)
     evaluator = bench.evaluator(found.chosen.precision)
     return _Case(
-        workload=workload,
+        asked=bench.workload,
+        workload=bench.form(found.chosen.precision),
         device=device,
         settings=settings,
         chosen=found.chosen,
@@ -150,7 +157,7 @@ def _result(case: _Case, rows: list[OpResult]) -> Analysis:
         ),
         cache_notes=cache_notes,
         warnings=_warnings(case),
-        workload=case.workload,
+        workload=case.asked,
         gambrel_version=__version__,
         engine=settings.engine or "",
         runtime=runtime.runtime.id,

@@ -18,6 +18,7 @@ from gambrel.ops import Conventions, is_free
 from gambrel.runtimes import runtimes
 from gambrel.units import format_capacity
 from gambrel.workload import Op, Workload
+from gambrel.workload.formats import in_format
 
 #: What every timeline rests on.
 ASSUMPTIONS: Final = (
@@ -150,7 +151,7 @@ def memory_timeline(analysis: Analysis, checkpoint: bool | str = False) -> Timel
     """
     if analysis.workload is None:
         raise InputError("this analysis was saved without its workload: analyze the model again.")
-    before = analysis.workload
+    before = in_format(analysis.workload, analysis.model.precision)
     evaluator = _evaluator(before, analysis)
     if checkpoint is False:
         return _timeline(before, evaluator, analysis)

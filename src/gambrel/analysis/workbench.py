@@ -26,10 +26,12 @@ from gambrel.analysis.shortcuts import fewest_operations, multiplies_less
 from gambrel.analysis.sized import SizedWorkload
 from gambrel.analysis.sol import Sol, SolRoofs, sol_of, sol_roofs, sol_time
 from gambrel.device.model import Device
+from gambrel.device.roofs import resolve
 from gambrel.ops import Conventions
 from gambrel.ops.base import Size
 from gambrel.runtimes import Kernels, Runtime, UnitTiling, Workspace
 from gambrel.workload import Op, Workload
+from gambrel.workload.formats import in_format
 
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion.spans import Span
@@ -64,6 +66,7 @@ class Workbench:
         self._asked: dict[str, SizedWorkload] = {}
         self._tables: dict[tuple[str, KernelPlan], CostTable] = {}
         self._memory: dict[tuple[str, Workspace | None], Footprint] = {}
+        self._whole: Workbench | None = None
         #: What was decided of it, by who decided and how: kept for as long as its tables.
         self.decided: dict[Any, Any] = {}
 
@@ -72,11 +75,30 @@ class Workbench:
         """Ops that its tables hold, to be set against what may be kept."""
         return len(self.workload.ops) * (_BULK_TABLES if self._bulk else 1)
 
+    def on(self, machine: Machine) -> Workbench:
+        """The bench for a machine: without casts where compilers put all into the one format.
+
+        That is where nothing computes in the format that code asks for by name.
+        """
+        if not self.workload.recorded_dtype or machine.computes(self.workload.dtype):
+            return self
+        if self._whole is None:
+            whole = in_format(self.workload, self.workload.dtype)
+            self._whole = Workbench(
+                whole, self.sizes, self._conventions, bulk=self._bulk, spans=self._spans
+            )
+        return self._whole
+
+    def form(self, precision: str) -> Workload:
+        """The ops that the workload has in a number format."""
+        return in_format(self.workload, precision)
+
     def evaluator(self, precision: str) -> Evaluator:
         """The workload with sizes and formats filled in."""
         if precision not in self._evaluators:
-            casts = casts_of(self.workload, precision)
-            made = Evaluator(self.workload, self.sizes, casts, self._conventions)
+            form = self.form(precision)
+            casts = casts_of(form, precision)
+            made = Evaluator(form, self.sizes, casts, self._conventions)
             self._evaluators[precision] = made
         return self._evaluators[precision]
 
@@ -84,7 +106,7 @@ class Workbench:
         """What tables in a number format share."""
         if precision not in self._asked:
             self._asked[precision] = SizedWorkload(
-                self.workload, self.evaluator(precision), self._spans.get(precision)
+                self.form(precision), self.evaluator(precision), self._spans.get(precision)
             )
         return self._asked[precision]
 
@@ -107,10 +129,12 @@ class Workbench:
 
     def footprint(self, chosen: Resolved, machine: Machine) -> Footprint:
         """What a run needs at once on a machine: the one figure that "fits" rests on."""
+        if self.on(machine) is not self:
+            return self.on(machine).footprint(chosen, machine)
         precision, rules = chosen.precision, chosen.runtime.runtime.workspace_on(machine.device)
         key = precision, rules
         if key not in self._memory:
-            made = footprint(self.workload, self.evaluator(precision), None, rules)
+            made = footprint(self.form(precision), self.evaluator(precision), None, rules)
             self._memory[key] = made
         return self._memory[key].within(machine.roofs.capacity_bytes, machine.roofs.flash_bytes)
 
@@ -188,6 +212,10 @@ class Machine:
             made = estimator_of(roofs, runtime, self.settings, language=language)
             self._estimators[key] = made
         return self._estimators[key]
+
+    def computes(self, dtype: str) -> bool:
+        """Whether something but its GEMMs runs in a number format, as far as is known."""
+        return not self.device.ceilings or resolve(self.device, "vector", dtype) is not None
 
     def roofs_under(self, runtime: Runtime) -> Roofs:
         """The roofs of a runtime's kernels."""
@@ -294,7 +322,7 @@ def answers(bench: Workbench, asked: Sequence[tuple[Machine, Settings]]) -> list
     tables: dict[int, tuple[CostTable, dict[int, Resolved]]] = {}
     for i, (machine, settings) in enumerate(asked):
         chosen = machine.chosen(bench.workload, settings)
-        table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
+        table = bench.on(machine).table(chosen.precision, machine.plan(chosen.runtime.runtime))
         tables.setdefault(id(table), (table, {}))[1][i] = chosen
     found: dict[int, MachineTimes] = {}
     for table, each in tables.values():
@@ -400,7 +428,7 @@ def _with_sol(
 def proved_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
     """A proved speed of light alone, without a table of kernels; None where nothing is proved."""
     plan = machine.plan(chosen.runtime.runtime)
-    least = bench.sized(chosen.precision).compulsory(plan.resident_bytes)
+    least = bench.on(machine).sized(chosen.precision).compulsory(plan.resident_bytes)
     if not machine.limits.proves(least.parts):
         return None
     return sol_time(least.parts, machine.limits)
@@ -409,7 +437,7 @@ def proved_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size
 def left_to_host(bench: Workbench, machine: Machine, chosen: Resolved) -> list[Op]:
     """Ops that the compiler leaves to the host, without a table of kernels."""
     rule = machine.plan(chosen.runtime.runtime).host_ops
-    return [] if rule is None else bench.sized(chosen.precision).left_to_host(rule)
+    return [] if rule is None else bench.on(machine).sized(chosen.precision).left_to_host(rule)
 
 
 def speed_of_light(workload: Workload, device: Device, settings: Settings) -> Sol:
@@ -425,8 +453,8 @@ def speed_of_light(workload: Workload, device: Device, settings: Settings) -> So
         InputError: The device or the runtime lacks what was asked for.
     """
     values = workload.resolve_symbols(settings.sizes or {})
-    bench = bench_of(workload, values, settings.conventions)
     machine = machine_on(device, settings)
+    bench = bench_of(workload, values, settings.conventions).on(machine)
     chosen = machine.chosen(workload, settings)
     table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
     return sol_of(table, machine.limits)

@@ -17,6 +17,7 @@ from gambrel.errors import CaptureError
 from gambrel.llm.dims import times
 from gambrel.workload import Op, Phase, Role, Tensor, Workload
 from gambrel.workload.binding import bind
+from gambrel.workload.formats import in_format
 from gambrel.workload.model import Sizes
 
 #: A rule writes the gradients of an op, given that of its result.
@@ -41,6 +42,7 @@ def training_step(forward: Workload) -> Workload:
     Raises:
         CaptureError: Kinds of ops whose gradients are not known here.
     """
+    forward = in_format(forward, forward.dtype)  # casts of gradients are not known here
     step = Gradients(forward)
     for output in forward.outputs:
         step.begin(output)

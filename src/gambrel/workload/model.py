@@ -135,6 +135,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
             artefact of capturing an architecture (the zoo).
         precisions: Number formats part by part that it was built with, e.g. ``"w4a16,kv=fp8"``;
             nothing is cast then. Empty where one precision replaces ``dtype``.
+        recorded_dtype: The format in which tensors of the model's own stand here, where code that
+            asks for ``dtype`` by name is told apart; see `gambrel.workload.formats`. Empty where
+            they stand in ``dtype`` themselves.
         assumptions: What had to be assumed, one sentence each; printed with every result.
         recipe: How a closed form was made, so that reports can make it at other sizes; see
             `gambrel.llm.recipe`. Empty for everything that was captured.
@@ -151,9 +154,15 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     asked_dtype: bool = False
     chosen_dtype: bool = True
     precisions: str = ""
+    recorded_dtype: str = ""
     assumptions: tuple[str, ...] = ()
     recipe: str = ""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def own_dtype(self) -> str:
+        """The format that tensors of the model's own have here."""
+        return self.recorded_dtype or self.dtype
 
     @property
     def asked_precision(self) -> str | None:

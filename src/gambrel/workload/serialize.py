@@ -85,6 +85,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
     op_labels: list[list[int]] = []
     asked_dtype: bool = False
     precisions: str = ""
+    recorded_dtype: str = ""
     recipe: str = ""
 
 
@@ -198,6 +199,7 @@ def _to_file(w: Workload) -> _File:
         asked_dtype=w.asked_dtype,
         chosen_dtype=w.chosen_dtype,
         precisions=w.precisions,
+        recorded_dtype=w.recorded_dtype,
         recipe=w.recipe,
         assumptions=w.assumptions,
         symbols=w.symbols,
@@ -238,6 +240,7 @@ def _from_file(f: _File) -> Workload:
         asked_dtype=f.asked_dtype,
         chosen_dtype=f.chosen_dtype,
         precisions=f.precisions,
+        recorded_dtype=f.recorded_dtype,
         recipe=f.recipe,
         assumptions=f.assumptions,
         schema_version=f.schema_version,

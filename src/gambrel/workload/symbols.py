@@ -163,6 +163,13 @@ def evaluate(dim: Dim, values: Mapping[str, Any]) -> Any:
     return dim if not isinstance(dim, str) else parse(dim).evaluate(values)
 
 
+def added(a: Dim, b: Dim) -> Dim:
+    """The sum of two dimensions."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return parse(f"{a} + {b}").as_dim()
+
+
 def symbols_of(dims: Iterable[Dim]) -> frozenset[str]:
     """Names of all symbols in ``dims``."""
     return frozenset(s for d in dims if isinstance(d, str) for s in parse(d).symbols)

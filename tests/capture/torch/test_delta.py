@@ -12,6 +12,7 @@ from gambrel.capture.closed_form import workload_of_config
 from gambrel.capture.torch import capture
 from gambrel.workload import Workload
 from gambrel.workload.binding import bind
+from gambrel.workload.formats import in_format
 
 pytestmark = pytest.mark.torch
 
@@ -75,7 +76,7 @@ def test_work_is_linear_in_the_tokens(model: Any) -> None:
 
 
 def test_capture_says_what_a_real_run_does(model: Any) -> None:
-    named = [op.name for op in capture(model, (), _inputs(9)).ops]
+    named = [op.name for op in in_format(capture(model, (), _inputs(9)), "fp32").ops]
     real = [op.name for op in capture(model, (), _inputs(9), execute=True).ops]
     assert named == real
 

@@ -7,6 +7,7 @@ import torch
 
 from gambrel.capture.torch import capture
 from gambrel.workload import Workload
+from gambrel.workload.formats import in_format
 from tests.capture.torch import models
 from tests.capture.torch.reading import matrix_flops
 
@@ -25,7 +26,7 @@ def _both(build: models.Build, lib: object, **options: object) -> tuple[Workload
     model, args, kwargs = build(lib)
     model.eval()
     found = [capture(model, args, kwargs, execute=run, **options) for run in (False, True)]
-    return found[0], found[1]
+    return in_format(found[0], found[0].dtype), found[1]
 
 
 @pytest.mark.parametrize("build", models.TORCHVISION, ids=lambda b: b.__name__)

@@ -135,7 +135,7 @@ def model_layers(
     """
     values = workload.resolve_symbols(sizes)
     bench = Workbench(workload, values, Conventions())
-    asked = bench.sized(precision)
+    asked, workload = bench.sized(precision), bench.form(precision)
     from gambrel.runtimes import Kernels
 
     grouping = asked.grouping

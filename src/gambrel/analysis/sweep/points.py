@@ -148,7 +148,9 @@ class SizedPoints:
             return np.array(found, dtype=float)
         if chosen.precision not in self._memory:
             evaluator = self.arrays.evaluator(chosen.precision)
-            self._memory[chosen.precision] = peak_memory(self.workload, evaluator)
+            self._memory[chosen.precision] = peak_memory(
+                self.arrays.form(chosen.precision), evaluator
+            )
         return self._memory[chosen.precision]
 
 

@@ -18,6 +18,7 @@ from gambrel.capture.files.identify import FileKind, identify
 from gambrel.capture.files.safetensors import read_safetensors
 from gambrel.errors import CaptureError, UnknownNameError
 from gambrel.workload import Role, Workload, WorkloadSummary
+from gambrel.workload.formats import in_format
 
 #: A zoo entry whose parameters differ by more than this share is not even loaded.
 _NEAR: Final = 0.2
@@ -113,7 +114,8 @@ def _as_stored(known: Matched, found: Fingerprint) -> Matched:
     stored = found.dtype
     if not stored:
         return known
-    workload, changes = known.workload, cast_map(known.workload.dtype, stored)
+    workload = in_format(known.workload, stored)
+    changes = cast_map(workload.dtype, stored)
     tensors = tuple(replace(t, dtype=changes.get(t.dtype, t.dtype)) for t in workload.tensors)
     cast = replace(workload, dtype=stored, chosen_dtype=True, tensors=tensors)
     note = (

@@ -57,9 +57,14 @@ class Storage:
 
 
 class Ledger:
-    """The storages and tensor entries of one capture."""
+    """The storages and tensor entries of one capture.
+
+    Attributes:
+        asks_fp32: Whether something is in fp32 that would be in a model of 16 bits as well.
+    """
 
     def __init__(self) -> None:
+        self.asks_fp32 = False
         self._storages: dict[int, Storage] = {}
         self._used: list[Storage] = []
         self._index: dict[_Key, int] = {}

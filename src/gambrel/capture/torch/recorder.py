@@ -148,6 +148,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             return
         entry = self.ledger.entry
         tensors = operands.tensors
+        if not tensors and any(t.dtype is torch.float32 for t in tensors_in(result)):
+            self.ledger.asks_fp32 = True  # made of no tensor, whose format it would have
         inputs = tuple([entry(tensors[i]) for i in plan.reads])
         for i in plan.mutated:
             self.ledger.storage(tensors[i]).version += 1

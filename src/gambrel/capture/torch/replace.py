@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.torch import attention, autocast, control, delta, scans
+from gambrel.capture.torch import attention, autocast, casts, control, delta, scans
 from gambrel.capture.torch.chance import CHANCE_SENTENCE, mean_of_host_draws
 from gambrel.capture.torch.detection import detection
 from gambrel.capture.torch.experts import grouped_experts
@@ -39,6 +39,7 @@ def replacements(session: Session) -> Iterator[None]:
         detection(stack, session)
         mean_of_host_draws(stack, session)
         if not session.options.execute:
+            casts.notice(stack, session)
             for name, method in _reads(session).items():
                 put(stack, torch.Tensor, name, method)
             _keep_given_values(stack, session)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from gambrel.capture.torch.autocast import Autocast
+from gambrel.capture.torch.casts import NARROW
 from gambrel.capture.torch.execute import Assumptions, MetaExecutor
 from gambrel.capture.torch.ledger import Ledger
 from gambrel.capture.torch.module import enter_parameters, meta_module
@@ -24,13 +25,14 @@ from gambrel.capture.torch.twins import Twins
 from gambrel.collector import without_collector
 from gambrel.errors import CaptureError, GambrelError
 from gambrel.workload import Role, Workload
+from gambrel.workload.formats import recorded_in
 from gambrel.workload.parameters import main_dtype, mention_unread
 from gambrel.workload.prune import drop_unused_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """See `gambrel.capture.torch.capture`."""
+    """See `gambrel.capture.torch.capture`; ``narrow`` is a format to capture a model of fp32 in."""
 
     train: bool = False
     autocast: str | None = None
@@ -42,6 +44,7 @@ class CaptureOptions:
     views: bool = False
     execute: bool = False
     device: str = "cuda"
+    narrow: Any = None
 
 
 class Session:
@@ -50,7 +53,7 @@ class Session:
     def __init__(self, options: CaptureOptions) -> None:
         self.options = options
         self.ledger = Ledger()
-        self.twins = Twins(self.ledger)
+        self.twins = Twins(self.ledger, options.narrow)
         self.scopes = Scopes()
         self.scopes.tracing = options.train
         self.assumptions = Assumptions()
@@ -70,13 +73,20 @@ def run(
 ) -> Workload:
     """See `gambrel.capture.torch.capture`."""
     with without_collector():
-        return _run(model, args, kwargs, options)
+        session = Session(options)
+        found = _run(model, args, kwargs, session)
+        formats = found.dtype, found.precisions
+        if options.execute or not session.ledger.asks_fp32 or formats != ("fp32", ""):
+            return found
+        narrow = Session(replace(options, narrow=NARROW))
+        try:
+            return recorded_in(found, _run(model, args, kwargs, narrow))
+        except CaptureError:  # code that does not run in 16 bits
+            return found
 
 
-def _run(
-    model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: CaptureOptions
-) -> Workload:
-    session = Session(options)
+def _run(model: Any, args: Any, kwargs: Mapping[str, Any] | None, session: Session) -> Workload:
+    options = session.options
     model = model if options.execute else on_meta(model)
     positional, named = _as_call(args, kwargs)
     name = options.name or getattr(model, "__name__", type(model).__name__)

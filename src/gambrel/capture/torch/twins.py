@@ -20,14 +20,23 @@ KNOWN_ELEMENTS: Final = 65_536
 
 _META: Final = torch.device("meta")
 _SOURCES: Final = {Role.WEIGHT: FROM_WEIGHTS, Role.INPUT: FROM_INPUTS}
+#: What ``model.to(torch.bfloat16)`` and the caller cast.
+_CAST: Final = (Role.WEIGHT, Role.BUFFER, Role.INPUT)
 _MIXED: Final = FROM_WEIGHTS | FROM_INPUTS
 
 
 class Twins:
-    """Pairs of tensors: meta for real ones that enter, real values for small meta ones."""
+    """Pairs of tensors: meta for real ones that enter, real values for small meta ones.
 
-    def __init__(self, ledger: Ledger) -> None:
+    Args:
+        ledger: Of the capture.
+        narrow: The format in which what is fp32 of the model and its inputs enters, as after
+            ``model.to(torch.bfloat16)``; None leaves it.
+    """
+
+    def __init__(self, ledger: Ledger, narrow: Any = None) -> None:
         self.ledger = ledger
+        self._narrow = narrow
         # The real tensors stay referenced so that no other gets their identity.
         self._adopted: dict[int, tuple[Any, Any]] = {}
         self._memory: dict[int, Any] = {}
@@ -52,6 +61,8 @@ class Twins:
         if found is not None:
             return found[1]
         _refuse_exotic(real, name)
+        if role is Role.CONSTANT and real.dtype is torch.float32:
+            self.ledger.asks_fp32 = True
         with torch.no_grad():
             twin = self._twin(real, role, name, known)
         self._adopted[id(real)] = (real, twin)
@@ -59,25 +70,29 @@ class Twins:
 
     def _twin(self, real: Any, role: Role, name: str, known: bool) -> Any:
         memory = real.untyped_storage()
+        dtype, size = real.dtype, memory.nbytes()
+        casts = self._narrow is not None and role in _CAST and dtype is torch.float32
+        if casts:
+            dtype, size = self._narrow, size * self._narrow.itemsize // real.itemsize
         base = self._memory.get(memory._cdata)
         if base is None:
             whole = real.is_contiguous() and real.nbytes == memory.nbytes()
             base = (
-                torch.empty(real.shape, dtype=real.dtype, device=_META)
+                torch.empty(real.shape, dtype=dtype, device=_META)
                 if whole
-                else torch.empty(memory.nbytes(), dtype=torch.uint8, device=_META)
+                else torch.empty(size, dtype=torch.uint8, device=_META)
             )
             self._memory[memory._cdata] = base
             self.ledger.label(base, role, name)
             self.ledger.storage(base).absent = real.is_meta and role in (Role.WEIGHT, Role.BUFFER)
             if known and not real.is_meta and memory.nbytes() <= KNOWN_ELEMENTS * real.itemsize:
                 storage = self.ledger.storage(base)
-                storage.value = memory.cpu()
+                storage.value = _cast(memory, real.dtype, dtype) if casts else memory.cpu()
                 storage.sources = _SOURCES.get(role, 0)
                 self._borrowed.add(storage.value.data_ptr())
             if whole:
                 return base
-        twin = torch.empty(0, dtype=real.dtype, device=_META)
+        twin = torch.empty(0, dtype=dtype, device=_META)
         return twin.set_(base.untyped_storage(), real.storage_offset(), real.shape, real.stride())
 
     def parameter(self, real: Any, name: str) -> Any:
@@ -206,6 +221,11 @@ class Twins:
     def _forget(self, written: Sequence[Any]) -> None:
         for tensor in written:
             self.ledger.storage(tensor).value = None
+
+
+def _cast(memory: Any, dtype: Any, to: Any) -> Any:
+    """A copy of memory that holds numbers of one format, in another."""
+    return torch.empty(0, dtype=dtype).set_(memory.cpu()).to(to).untyped_storage()
 
 
 def is_wrapper(tensor: Any) -> bool:

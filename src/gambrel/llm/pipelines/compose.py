@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from gambrel.errors import InputError, WorkloadError
 from gambrel.llm.dims import plus, times
 from gambrel.workload import Dim, Op, Role, Symbol, Tensor, Workload
 from gambrel.workload.binding import map_op, map_tensor
+from gambrel.workload.formats import recorded_as
 from gambrel.workload.symbols import parse
 
 #: Between the name of a part and a module path within it.
@@ -69,6 +71,9 @@ def compose(
         WorkloadError: Parts in different number formats, or a size that a part does not have.
     """
     _check(name, parts)
+    formats = {p.workload.recorded_dtype for p in parts} - {""}
+    recorded = formats.pop() if formats else ""
+    parts = [replaced(p, workload=recorded_as(p.workload, recorded)) for p in parts]
     tensors: list[Tensor] = []
     ops: list[Op] = []
     outputs: tuple[int, ...] = ()
@@ -93,6 +98,7 @@ def compose(
         outputs=outputs,
         symbols=tuple(symbols),
         origin=origin or ", ".join(dict.fromkeys(p.workload.origin for p in parts)),
+        recorded_dtype=recorded,
         chosen_dtype=any(p.workload.chosen_dtype for p in parts),
         assumptions=(*assumptions, *_assumptions(parts)),
     )

@@ -249,11 +249,13 @@ class RooflineAnalyzer:
         """
         from gambrel.analysis.estimate.store import save_probed
         from gambrel.measure.calibrate import fit_rows, rows_of_profile
+        from gambrel.workload.formats import in_format
 
         analysis = self._done()[0]
         if analysis.workload is None or analysis.model.training or analysis.runtime != "pytorch":
             raise InputError("only the profile of an eager forward pass can calibrate.")
-        rows = rows_of_profile(analysis.workload, self.results, analysis.hardware)
+        workload = in_format(analysis.workload, analysis.model.precision)
+        rows = rows_of_profile(workload, self.results, analysis.hardware)
         return save_probed(name, fit_rows(analysis.hardware, rows, "a profile"))
 
     def chart(self, title: str | None = None) -> RooflineChart:

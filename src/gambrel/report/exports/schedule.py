@@ -15,6 +15,7 @@ from gambrel.ops import is_free
 from gambrel.roofline import ratio
 from gambrel.runtimes import Kernels, runtimes
 from gambrel.workload import Op, Workload
+from gambrel.workload.formats import in_format
 
 #: When an op is launched, has been, starts and ends, s.
 Place: TypeAlias = tuple[float, float, Any, Any]
@@ -61,14 +62,14 @@ class Schedule:
 
 
 def workload_of(analysis: Analysis) -> Workload:
-    """The workload of an analysis.
+    """The workload of an analysis, in its number format.
 
     Raises:
         InputError: It was saved without.
     """
     if analysis.workload is None:
         raise InputError("this analysis was saved without its workload: analyze the model again.")
-    return analysis.workload
+    return in_format(analysis.workload, analysis.model.precision)
 
 
 def paired(analysis: Analysis) -> list[tuple[Op, OpResult]]:
