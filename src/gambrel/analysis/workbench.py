@@ -80,10 +80,10 @@ class Workbench:
 
         That is where nothing computes in the format that code asks for by name.
         """
-        if not self.workload.recorded_dtype or machine.computes(self.workload.dtype):
+        whole = machine.form_of(self.workload)
+        if whole is self.workload:
             return self
         if self._whole is None:
-            whole = in_format(self.workload, self.workload.dtype)
             self._whole = Workbench(
                 whole, self.sizes, self._conventions, bulk=self._bulk, spans=self._spans
             )
@@ -213,9 +213,10 @@ class Machine:
             self._estimators[key] = made
         return self._estimators[key]
 
-    def computes(self, dtype: str) -> bool:
-        """Whether something but its GEMMs runs in a number format, as far as is known."""
-        return not self.device.ceilings or resolve(self.device, "vector", dtype) is not None
+    def form_of(self, workload: Workload) -> Workload:
+        """Without casts where nothing but its GEMMs runs in the model's own format, if known."""
+        known = self.device.ceilings and resolve(self.device, "vector", workload.dtype) is None
+        return in_format(workload, workload.dtype) if known else workload
 
     def roofs_under(self, runtime: Runtime) -> Roofs:
         """The roofs of a runtime's kernels."""
@@ -456,5 +457,5 @@ def speed_of_light(workload: Workload, device: Device, settings: Settings) -> So
     machine = machine_on(device, settings)
     bench = bench_of(workload, values, settings.conventions).on(machine)
     chosen = machine.chosen(workload, settings)
-    table = bench.table(chosen.precision, machine.plan(chosen.runtime.runtime))
+    table = bench.on(machine).table(chosen.precision, machine.plan(chosen.runtime.runtime))
     return sol_of(table, machine.limits)

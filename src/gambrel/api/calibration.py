@@ -165,7 +165,9 @@ def _chip(
 def _measured(one: _Ready, device: Device) -> MeasuredRun:
     machine = Machine(device, one.settings)
     chosen = machine.chosen(one.bench.workload, one.settings)
-    table = one.bench.table(chosen.precision, machine.plan(chosen.runtime.runtime)).tiled
+    table = (
+        one.bench.on(machine).table(chosen.precision, machine.plan(chosen.runtime.runtime)).tiled
+    )
     if len(table.formats) != 1:
         raise InputError(f"{one.row.model} does not compute in one number format")
     return MeasuredRun(model=one.model, run=table, seconds=one.row.seconds)

@@ -105,7 +105,7 @@ def light_of(bench: Workbench, machine: Machine) -> dict[str, Any]:
         The figures of a `ProblemRow`.
     """
     chosen = machine.chosen(bench.workload, machine.settings)
-    sized = bench.sized(chosen.precision)
+    sized = bench.on(machine).sized(chosen.precision)
     least = sized.compulsory(machine.plan(chosen.runtime.runtime).resident_bytes)
     light = sol_time(least.parts, machine.limits)
     work: Counter[str] = Counter()

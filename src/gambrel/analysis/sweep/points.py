@@ -74,7 +74,17 @@ class SizedPoints:
         self._conventions = conventions
         self._memory: dict[str, Any] = {}
         self.groups: tuple[SizedPoints, SizedPoints] | None = None
+        self._whole: SizedPoints | None = None
         self.order: NDArray[np.int64] = np.arange(count)
+
+    def on(self, machine: Machine) -> SizedPoints:
+        """The points for a machine; see `gambrel.analysis.workbench.Workbench.on`."""
+        whole = machine.form_of(self.workload)
+        if whole is self.workload:
+            return self
+        if self._whole is None:
+            self._whole = SizedPoints(whole, self.sizes, self.count, self._conventions, self._spans)
+        return self._whole
 
     @cached_property
     def arrays(self) -> Workbench:
@@ -178,7 +188,7 @@ def figures(
         InputError: The device or the runtime lacks what was asked for.
     """
     chosen = resolved(points.workload, machine.device, settings)
-    runtime = chosen.runtime.runtime
+    runtime, points = chosen.runtime.runtime, points.on(machine)
     if is_at_once(machine, runtime):
         found = _apart(points, machine, chosen, settings)
     elif has_spans(machine, runtime):
