@@ -238,10 +238,10 @@ def has_parts(workload: Workload, model: Any, layers: str, precision: str | None
     """
     from gambrel.llm.known import config_of
 
-    if is_for_all(layers, precision):
-        return False
     if workload.recipe:
         return True
+    if is_for_all(layers, precision):
+        return False
     if not isinstance(model, (str, Path)) or str(model).endswith(".json") or is_hub(model):
         return isinstance(model, (str, Path))
     by_part = layers != "code" or names_parts(precision)
