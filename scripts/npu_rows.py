@@ -18,7 +18,8 @@ from gambrel.analysis.estimate.stream_work import StreamWork
 from gambrel.analysis.estimate.tiled_fit import MeasuredRun
 from gambrel.analysis.estimate.tiled_work import MOVE, NORM, TiledTable, TiledWork
 from gambrel.analysis.plan import plan_of
-from gambrel.analysis.workbench import Workbench
+from gambrel.analysis.settings import Settings
+from gambrel.analysis.workbench import Machine, Workbench
 from gambrel.capture.zoo import load
 from gambrel.device.catalog import load as load_device
 from gambrel.dtypes import width_bytes
@@ -327,7 +328,8 @@ def _work(name: str, model: str, sizes: Sizes, precision: str) -> TiledTable | N
     device = load_device("coral-edge-tpu" if name == "edgetpu" else "snapdragon-8-gen-3")
     plan = plan_of(tiled, device, off_chip_only=name == "edgetpu", on_chip_bytes=0)
     plan = msgspec.structs.replace(plan, tiling=own.tiling)
-    found = bench(model, sizes).table(precision, plan).tiled
+    whole = bench(model, sizes).on(Machine(device, Settings()))
+    found = whole.table(precision, plan).tiled
     if len(found.formats) != 1:
         return None
     return _classified(found) if name in HEXAGON and model.startswith("yolo") else found

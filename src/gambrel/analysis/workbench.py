@@ -76,10 +76,7 @@ class Workbench:
         return len(self.workload.ops) * (_BULK_TABLES if self._bulk else 1)
 
     def on(self, machine: Machine) -> Workbench:
-        """The bench for a machine: without casts where compilers put all into the one format.
-
-        That is where nothing computes in the format that code asks for by name.
-        """
+        """The bench for a machine: without casts where compilers put all into the one format."""
         whole = machine.form_of(self.workload)
         if whole is self.workload:
             return self
@@ -214,9 +211,14 @@ class Machine:
         return self._estimators[key]
 
     def form_of(self, workload: Workload) -> Workload:
-        """Without casts where nothing but its GEMMs runs in the model's own format, if known."""
-        known = self.device.ceilings and resolve(self.device, "vector", workload.dtype) is None
-        return in_format(workload, workload.dtype) if known else workload
+        """Without casts where compilers put all of a model into the one format.
+
+        Those of NPUs do, and those of what runs nothing but GEMMs in the model's own format.
+        """
+        lacks = self.device.ceilings and resolve(self.device, "vector", workload.dtype) is None
+        kind = self.device.category
+        one = lacks or "npu" in kind or kind == "edge accelerator"
+        return in_format(workload, workload.dtype) if one else workload
 
     def roofs_under(self, runtime: Runtime) -> Roofs:
         """The roofs of a runtime's kernels."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import gambrel
 from gambrel.analysis.analyze import analyze
 from gambrel.analysis.settings import Settings
 from gambrel.capture.torch import capture, ensure_torchvision, session
@@ -267,3 +268,11 @@ def test_engines_without_fp32_get_all_in_16_bits():
     ours = analyze(found, engine, settings)
     assert ours.total.expected_time_s is not None
     assert len(ours.ops) == len(in_format(found, "fp32").ops)
+
+
+def test_compilers_of_npus_put_parts_in_fp32_into_their_one_format():
+    found = gambrel.analyze(
+        "efficientvit-b1", "snapdragon-8-gen-3", runtime="qnn", precision="fp16"
+    )
+    assert found.expected_time_s is not None
+    assert all(op.kind != "copy" or "to_copy" not in op.name for op in found.ops)
