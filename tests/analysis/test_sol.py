@@ -240,3 +240,17 @@ def test_another_algorithm_may_take_less_than_the_products_that_are_counted(trai
     assert "Winograd" in str(found)
     swept = gambrel.sweep("vgg16", ["v100-sxm2-16gb"], **asked | {"batch_size": [16, 1]})
     assert swept.expected_time_s[0] == found.expected_time_s.value
+
+
+def test_faces_judge_by_what_that_algorithm_takes():
+    """28 ms is less than the speed of light of the counted products, and more than is expected."""
+    asked = {"runtime": "pytorch", "precision": "fp32", "batch_size": 16}
+    card = "v100-sxm2-16gb"
+    (row,) = gambrel.compare("vgg16", [card], **asked).rows
+    assert row.figures["latency"].best is None
+    for limit, meets in (("28ms", True), ("14ms", False)):
+        judged = gambrel.check("vgg16", card, latency=limit, **asked)
+        assert judged.verdict.meets is meets
+        assert all(c.proof != "sol" for c in judged.constraints)
+        chosen = gambrel.select("vgg16", hardware=[card], latency=limit, **asked)
+        assert bool(chosen.meets) is meets

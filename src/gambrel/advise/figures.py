@@ -40,6 +40,8 @@ class Facts:
         expected: Expected time of the batch; None when unknown.
         roofline_s: Roofline of the batch under its runtime; None when no roof is known.
         sol_s: Speed of light of the batch; None when no roof is known.
+        least_s: What a run takes at the least by an algorithm of fewer multiplications than the
+            speed of light counts, where the runtime has one; None otherwise.
         proved: Whether the ceilings of the speed of light are published ones.
         doubt: Why a time below the speed of light by a factor is not impossible; an empty text
             where it is. Called only where one is asked for.
@@ -65,6 +67,7 @@ class Facts:
     on_host: str = ""
     energy: EnergyEstimate | None = None
     price: float | None = None
+    least_s: float | None = None
     proved: bool = True
     doubt: Callable[[float], str] = field(default=lambda _: "", compare=False, repr=False)
 
@@ -187,14 +190,15 @@ def _latency(facts: Facts) -> Figure:
 
 
 def _run_time(facts: Facts) -> Figure:
-    best, expected = facts.sol_s, facts.expected
+    best = facts.sol_s if facts.least_s is None else facts.least_s
+    expected = facts.expected
     if expected is None:
         why = "no measurement of this runtime on this device or a similar one is known"
         if facts.on_host:
             why = f"the time is not known of {facts.on_host}"
         return _made("latency", best=best, reason=why)
-    if not facts.proved:  # the best that anybody reached says less than what is expected here
-        best = None
+    if not facts.proved or (best is not None and expected.low < best):
+        best = None  # it says less than what is expected here: reached so far, or as counted
     if facts.left_out:
         why = f"not known of {facts.left_out}; the others are expected to take "
         why += format_si(expected.value, "s")

@@ -81,8 +81,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
             sol_time_s: Of the run.
             proved: Whether no run is faster. Where its ceilings are only the best that anybody
                 reached, the range reaches up to it instead.
-            least_s: What a run takes at the least by an algorithm of fewer products than are
-                counted; None where there is none.
+            least_s: What a run takes at the least by an algorithm of fewer multiplications than
+                are counted; None where there is none.
         """
         one = self.total
         if one is None or sol_time_s is None or one.low >= sol_time_s:

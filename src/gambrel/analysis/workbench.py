@@ -36,6 +36,9 @@ from gambrel.workload.formats import in_format
 if TYPE_CHECKING:  # fusion is loaded where kernels fuse
     from gambrel.analysis.fusion.spans import Span
 
+#: Categories of devices whose compilers put all of a network into one number format.
+ONE_FORMAT: Final = frozenset({"npu", "edge npu", "wafer-scale npu", "edge accelerator"})
+
 
 class Workbench:
     """A workload at given sizes.
@@ -216,8 +219,7 @@ class Machine:
         Those of NPUs do, and those of what runs nothing but GEMMs in the model's own format.
         """
         lacks = self.device.ceilings and resolve(self.device, "vector", workload.dtype) is None
-        kind = self.device.category
-        one = lacks or "npu" in kind or kind == "edge accelerator"
+        one = lacks or self.device.category in ONE_FORMAT
         return in_format(workload, workload.dtype) if one else workload
 
     def roofs_under(self, runtime: Runtime) -> Roofs:
@@ -377,11 +379,13 @@ def _least_seconds(
 ) -> Size | None:
     """What a run below the speed of light takes at the least; None where there is none."""
     one = found.total
-    if one is None or sol_s is None or one.low >= sol_s:
+    if one is None or sol_s is None or one.low >= sol_s or not may_multiply_less(chosen):
         return None
-    if not may_multiply_less(chosen) or not multiplies_less(table):
-        return None
-    return sol_time(fewest_operations(table), machine.limits)
+    return _by_fewest(table, machine)
+
+
+def _by_fewest(table: CostTable, machine: Machine) -> Size | None:
+    return sol_time(fewest_operations(table), machine.limits) if multiplies_less(table) else None
 
 
 def may_multiply_less(chosen: Resolved) -> bool:
@@ -435,6 +439,14 @@ def proved_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size
     if not machine.limits.proves(least.parts):
         return None
     return sol_time(least.parts, machine.limits)
+
+
+def least_seconds(bench: Workbench, machine: Machine, chosen: Resolved) -> Size | None:
+    """The speed of light of the fewest multiplications; None where nothing is known to save any."""
+    if not may_multiply_less(chosen):
+        return None
+    table = bench.on(machine).table(chosen.precision, machine.plan(chosen.runtime.runtime))
+    return _by_fewest(table, machine)
 
 
 def left_to_host(bench: Workbench, machine: Machine, chosen: Resolved) -> list[Op]:

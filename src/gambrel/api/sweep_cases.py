@@ -127,7 +127,7 @@ class CaseOpener:
         base = entry.source
         if not isinstance(base, Workload):
             plain = request_of(asked, {}).layers
-            base = self._resolved(entry, asked, layers=plain, precision=None)
+            base = self._resolved(entry, asked, layers=plain, precision=None, ranges={})
         if base is entry.source or not base.recipe:
             return [{}]
         from gambrel.capture.closed_form import positions_of
@@ -151,7 +151,7 @@ class CaseOpener:
         if isinstance(entry.source, Workload):
             return entry.source
         plain = request_of(asked, {}).layers
-        base = self._resolved(entry, asked, layers=plain, precision=None)
+        base = self._resolved(entry, asked, layers=plain, precision=None, ranges={})
         layers = _layers_of(base, device, asked)
         parts = has_parts(base, entry.source, layers, asked.precision)
         built = asked.precision if parts else None
@@ -166,8 +166,8 @@ class CaseOpener:
         *,
         layers: str,
         precision: str | None,
+        ranges: Ranges,
         own: Mapping[str, int] = {},
-        ranges: Mapping[str, tuple[int, int]] = {},
     ) -> Workload:
         key = entry.label, asked.phase, layers, precision, *own.items(), *ranges.items()
         if key not in self._workloads:

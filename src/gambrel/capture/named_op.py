@@ -104,7 +104,9 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
             if name in sizes:
                 raise InputError(f"{cut(text)}: {name} is given twice.")
             if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= _MOST):
-                raise InputError(f"{cut(text)}: {name}={cut(value)} is not a whole number above 0.")
+                raise InputError(
+                    f"{cut(text)}: {name}={cut(value)} is not a whole number above 0, {_MOST:,} at most."
+                )
             sizes[name] = int(value)
         elif part in builder.flags:
             flags.add(part)
@@ -112,7 +114,9 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
             dtype = parse_dtype(part)
     missing = [name for name in builder.needs if name not in sizes]
     if missing:
-        raise InputError(f"{cut(text)} needs {', '.join(missing)} as well, e.g. {_EXAMPLE}.")
+        example = ",".join(f"{name}=64" for name in builder.needs)
+        kind = text.partition(":")[0]
+        raise InputError(f"{cut(text)} needs {', '.join(missing)} as well, e.g. {kind}:{example}.")
     asked = bool(dtype)
     return _Given(
         text=text, sizes=sizes, dtype=dtype or "fp32", asked=asked, flags=frozenset(flags)

@@ -17,9 +17,9 @@ def limits_of(spec: ModelSpec) -> tuple[int, ...]:
 
 
 def of_same_ops(spec: ModelSpec, positions: Iterable[int]) -> list[list[int]]:
-    """Numbers of positions, those apart for which a model runs other ops."""
+    """Numbers of positions in their order, cut where a model runs other ops for the next one."""
     limits = limits_of(spec)
-    groups = groupby(sorted(positions), lambda number: bisect_left(limits, number))
+    groups = groupby(positions, lambda number: bisect_left(limits, number))
     return [list(each) for _, each in groups]
 
 

@@ -129,7 +129,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Times:
         """Times of the busiest pipeline stage, at every size; symbols of the step are open.
 
-        Contexts ascend and are the last size; those for which a model runs other ops are apart.
+        Contexts are the last size; those for which a model runs other ops are evaluated apart.
         """
         if CONTEXT not in sizes:
             return self._stage(step, sizes, spec)
