@@ -105,7 +105,8 @@ def _read(text: str, rest: str, builder: _Builder) -> _Given:
                 raise InputError(f"{cut(text)}: {name} is given twice.")
             if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= _MOST):
                 raise InputError(
-                    f"{cut(text)}: {name}={cut(value)} is not a whole number above 0, {_MOST:,} at most."
+                    f"{cut(text)}: {name}={cut(value)} is not a whole number above 0, "
+                    f"{_MOST:,} at most."
                 )
             sizes[name] = int(value)
         elif part in builder.flags:
