@@ -262,6 +262,20 @@ def test_networks_that_ask_for_nothing_run_once():
     assert calls == [1]
 
 
+class Growing(nn.Module):
+    """Begins a cache as transformers do, with nothing in it."""
+
+    def forward(self, x):
+        return torch.cat((torch.tensor([], dtype=x.dtype), x.flatten()))
+
+
+def test_what_holds_no_numbers_asks_for_nothing():
+    model, calls = Growing(), []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    capture(model, torch.zeros(2, 3))
+    assert calls == [1]
+
+
 def test_engines_without_fp32_get_all_in_16_bits():
     found = capture(*norm())
     engine, settings = load("m1-ane"), Settings(precision="fp16")

@@ -61,7 +61,7 @@ class Twins:
         if found is not None:
             return found[1]
         _refuse_exotic(real, name)
-        if role is Role.CONSTANT and real.dtype is torch.float32:
+        if role is Role.CONSTANT and real.dtype is torch.float32 and real.numel():
             self.ledger.asks_fp32 = True
         with torch.no_grad():
             twin = self._twin(real, role, name, known)
