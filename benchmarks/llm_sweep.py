@@ -52,7 +52,7 @@ def main() -> None:
         for precision in PRECISIONS:
             formats = Precisions.parse(precision)
             for layout in LAYOUTS:
-                step = symbolic(decode("batch", "context"), {"batch": 1, "context": 2048})
+                step = symbolic(decode("batch", "context"), {"batch": BATCHES, "context": CONTEXTS})
                 for device in (find(d).device for d in DEVICES):
                     node = topology_for(device)
                     workload = build_rank(spec, step, formats, layout, topology=node)
