@@ -128,7 +128,7 @@ class CostTable:
     @cached_property
     def sums(self) -> TableSums:
         """Work and traffic of a run, at one point."""
-        return self._shared("sums", lambda: sums_of(self.items))
+        return self.once("sums", lambda: sums_of(self.items))
 
     @cached_property
     def most_rows(self) -> Size:
@@ -148,20 +148,21 @@ class CostTable:
     def batches(self) -> Batches:
         """Items that differ in numbers only, together; none unless many devices follow."""
         ops = ((item.view, item.cost) for item in self.items if self.bulk)
-        return self._shared("batches", lambda: Batches(list(ops)))
+        return self.once("batches", lambda: Batches(list(ops)))
 
     @cached_property
     def columns(self) -> TableColumns:
         """Work and traffic of the items as arrays, made once for all devices."""
         from gambrel.analysis.columns import table_columns
 
-        return self._shared("columns", lambda: table_columns(self))
+        return self.once("columns", lambda: table_columns(self))
 
     def with_tiling(self, tiling: UnitTiling) -> CostTable:
         """The same under a compiler that fills units otherwise: it has the same items."""
         return dataclasses.replace(self, tiling=tiling)
 
-    def _shared(self, name: str, make: Callable[[], Made]) -> Made:
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What is made at the first call alone, for all tables with these items."""
         if name not in self.shared:
             self.shared[name] = make()
         made: Made = self.shared[name]

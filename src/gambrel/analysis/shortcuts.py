@@ -45,6 +45,10 @@ def multiplies_less(table: CostTable) -> bool:
 
 def _saved(table: CostTable) -> dict[str, float]:
     """Of the ways around convolutions that matter, the share of the matrix work that each saves."""
+    return table.once("saved", lambda: _saving(table))
+
+
+def _saving(table: CostTable) -> dict[str, float]:
     touched: dict[str, float] = defaultdict(float)
     saved: dict[str, float] = defaultdict(float)
     whole = 0.0
@@ -66,6 +70,10 @@ def fewest_operations(table: CostTable) -> tuple[SolPart, ...]:
     Args:
         table: Of the workload, at one point.
     """
+    return table.once("fewest", lambda: _fewest(table))
+
+
+def _fewest(table: CostTable) -> tuple[SolPart, ...]:
     names = {part.name for part in table.sol_parts}
     less: dict[str, dict[tuple[str, str, bool], float]] = {name: {} for name in names}
     for place in _placed(table):
