@@ -154,7 +154,7 @@ class Subject:
 
     def _looked_up(self, device: Device, precision: str | None) -> list[Runtime]:
         workload = self.fleet().bench.workload
-        precision, training = precision or workload.asked_precision, workload.training
+        precision = precision or workload.asked_precision
         if self.runtimes:
             return [
                 choose(
@@ -162,13 +162,18 @@ class Subject:
                     name,
                     precision=single_format(precision),
                     language=runs_as_language(self._under(name), name),
-                    training=training,
+                    training=workload.training,
                 ).runtime
                 for name in self.runtimes
             ]
         language = is_language_model(workload)
         found = _undominated(
-            candidates(device, single_format(precision), language=language, training=training)
+            candidates(
+                device,
+                single_format(precision),
+                language=language,
+                training=workload.needs_trainer,
+            )
         )
         # Of those that nothing is known of, one is enough: their speed of light is the same.
         known = [r for r in found if self.fleet(layers=r.layers).predicts(device, r)]

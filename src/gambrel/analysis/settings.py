@@ -101,7 +101,7 @@ def resolved(workload: Workload, device: Device, settings: Settings) -> Resolved
         precision=single,
         weights=stored,
         language=language,
-        training=workload.training,
+        training=workload.training if settings.runtime else workload.needs_trainer,
     )
     precision, reason = choose_precision(workload, device, asked, chosen.runtime)
     # An engine of one format takes w4a16 as its int4, one with groups stores the table in them.
@@ -142,9 +142,12 @@ def layers_of(
 def is_language_model(workload: Workload) -> bool:
     """Whether the workload is a phase of an autoregressive language model.
 
-    A pass of an encoder and its decoder at once is none: it reads a whole ``target``.
+    A pass of an encoder and its decoder at once is none: it reads a whole ``target``; neither is
+    one inside ``torch.autocast``, which no engine runs.
     """
-    if workload.training or any(symbol.name == "target" for symbol in workload.symbols):
+    if workload.training or workload.is_autocast:
+        return False
+    if any(symbol.name == "target" for symbol in workload.symbols):
         return False
     if any(t.role in (Role.KV_CACHE, Role.STATE) for t in workload.tensors):
         return True

@@ -31,6 +31,9 @@ _ASSUMED: Final = (
     "states per parameter",
     "gradients are those of the forward pass as it is built in: without dropout",
 )
+_ONE_FORMAT: Final = (
+    "one format throughout, parameters and states too; --autocast has mixed precision"
+)
 
 
 def training_step(forward: Workload) -> Workload:
@@ -150,7 +153,10 @@ class Gradients:
         """Passes a gradient on as it is, or summed up where the operand was spread."""
         if not self.needs(index):
             return
-        if self.size(index) < self.size(gradient):
+        own, arrived = (self._tensors[i].dtype for i in (index, gradient))
+        if own != arrived and self.size(index) >= self.size(gradient):
+            self.write(Op(kind=""), "copy", [gradient], [index], **_CAST)
+        elif self.size(index) < self.size(gradient):
             sizes: Sizes = {
                 "elements": times(*self.shape(gradient)),
                 "outputs": times(*self.shape(index)),
@@ -203,7 +209,11 @@ class Gradients:
             tensors=tuple(self._tensors),
             ops=tuple(self._ops),
             training=True,
-            assumptions=(*self._forward.assumptions, *_ASSUMED),
+            assumptions=(
+                *self._forward.assumptions,
+                *_ASSUMED,
+                *(() if self._forward.precisions else (_ONE_FORMAT,)),
+            ),
             recipe="",
         )
 
@@ -242,6 +252,7 @@ class Gradients:
 
 
 _SUM: Final[dict[str, Any]] = {"name": "aten.sum", "attrs": {"function": "sum"}}
+_CAST: Final[dict[str, Any]] = {"name": "aten._to_copy", "attrs": {"function": "cast"}}
 
 
 def _reached(forward: Workload) -> set[tuple[int, int]]:
@@ -289,7 +300,7 @@ def _matmul(step: Gradients, op: Op, dy: int) -> None:
         sizes = {**s, "m": s["k"], "k": s["m"]}
         step.write(op, "matmul", [x, dy], [w], sizes=sizes, attrs=attrs, name="weight gradient")
     for bias in op.inputs:
-        if bias not in operands and step.is_learned(bias):
+        if bias not in operands:
             step.hand_on(bias, dy)
 
 
@@ -366,6 +377,10 @@ def _reduction(step: Gradients, op: Op, dy: int) -> None:
 
 def _copy(step: Gradients, op: Op, dy: int) -> None:
     """Parts of a concatenation are views of its gradient; a copy hands its own on."""
+    if op.attrs.get("function") == "cast":
+        for index in op.inputs:
+            step.hand_on(index, dy)
+        return
     for index in op.inputs:
         if step.needs(index):
             step.hand_on_part(index, dy)

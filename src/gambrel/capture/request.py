@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -67,10 +67,6 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-#: Begins the formats of a workload that was captured inside ``torch.autocast``.
-AUTOCAST: Final = "autocast-"
-
-
 def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
     """A training step or casts that were asked for, of a model that has neither.
 
@@ -78,11 +74,11 @@ def refuse_what_was_ignored(resolved: ResolvedModel, request: Request) -> None:
         CaptureError: The model is no code of PyTorch.
     """
     workload = resolved.workload
-    if request.autocast and not workload.precisions.startswith(AUTOCAST):
+    if request.autocast and not workload.is_autocast:
         raise CaptureError(
-            f"{workload.name} is not captured from code of PyTorch, so that nothing casts; give "
-            f"file.py:function or timm/NAME, or say --precision {request.autocast} for a model "
-            "that is in 16 bits throughout."
+            f"{workload.name} is neither code of PyTorch nor a built-in network, so that nothing "
+            f"casts; give file.py:function or timm/NAME, or say --precision {request.autocast} "
+            "for a model that is in 16 bits throughout."
         )
     if request.train and not workload.training:
         raise CaptureError(

@@ -214,11 +214,16 @@ def _again(built_in: Workload, request: Request) -> Workload:
 
         found = workload_from_timm(f"{_TIMM}{model}", like=built_in, **asked)  # type: ignore[arg-type]
         return replace(found, name=built_in.name)
-    if request.train and not request.autocast and zoo.phase_of(built_in.name) is None:
+    found = built_in
+    if request.autocast:
+        from gambrel.capture.mixed_precision import in_autocast
+
+        found = replace(in_autocast(found, request.autocast), chosen_dtype=True)
+    if request.train and zoo.phase_of(built_in.name) is None:
         from gambrel.capture.backpropagation import training_step
 
-        return replace(training_step(built_in), chosen_dtype=True)
-    return built_in
+        return replace(training_step(found), chosen_dtype=True)
+    return found
 
 
 def _phase_of(name: str) -> tuple[str, str | None]:

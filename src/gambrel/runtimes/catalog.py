@@ -265,8 +265,8 @@ def _check_trains(device: Device) -> None:
     if own and not any(r.trains for r in own) and not _usual(device):
         names = ", ".join(r.name for r in own)
         raise InputError(
-            f"{device.id} is for inference: no software trains on it ({names}). Train on a GPU, a "
-            "TPU or a CPU, e.g. --hardware h100."
+            f"{device.id} is for inference: no software trains on it, or casts as torch.autocast "
+            f"does ({names}). Choose a GPU, a TPU or a CPU, e.g. --hardware h100."
         )
 
 

@@ -106,6 +106,8 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
 
 
+#: Begins the formats of a workload that runs inside ``torch.autocast``.
+AUTOCAST: Final = "autocast-"
 #: Dimensions of a batch of images.
 _IMAGES: Final = 4
 #: The way to images of another side.
@@ -163,6 +165,16 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     def own_dtype(self) -> str:
         """The format that tensors of the model's own have here."""
         return self.recorded_dtype or self.dtype
+
+    @property
+    def is_autocast(self) -> bool:
+        """Whether PyTorch chooses the formats op by op: no engine runs it so."""
+        return self.precisions.startswith(AUTOCAST)
+
+    @property
+    def needs_trainer(self) -> bool:
+        """Whether only software that trains models runs it."""
+        return self.training or self.is_autocast
 
     @property
     def asked_precision(self) -> str | None:

@@ -286,7 +286,7 @@ def test_casts_cost_host_time_and_the_report_names_the_formats():
 @pytest.mark.parametrize(
     ("model", "asked", "message"),
     [
-        ("yolov8n", {"autocast": "fp16"}, "yolov8n is not captured from code of PyTorch"),
+        ("stable-diffusion-xl", {"autocast": "fp16"}, "is neither code of PyTorch nor a built-in"),
         ("matmul:m=8,n=8,k=8,bf16", {"autocast": "bf16"}, "--precision bf16"),
         ("matmul:m=8,n=8,k=8,bf16", {"train": True}, "is an inference workload"),
     ],

@@ -120,7 +120,7 @@ class ModelFields:
     autocast: Any = field(
         *(f.choice("fp16", "bf16"), MODEL, f"{RUNS} {DESIGN} import"),
         "Automatic mixed precision of PyTorch: run the forward pass inside torch.autocast of "
-        "this format, its casts counted (models given as code).",
+        "this format, its casts counted (code, and built-in networks).",
         *("--autocast",),
         words=("mixed precision", "amp"),
     )

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from gambrel.capture.request import AUTOCAST
 from gambrel.capture.torch.patching import put
 from gambrel.errors import CaptureError
+from gambrel.workload.model import AUTOCAST
 
 if TYPE_CHECKING:
     from gambrel.capture.torch.session import Session
