@@ -72,7 +72,8 @@ def runtime(name: str) -> Runtime:
     for one in known.values():
         if key in one.aliases:
             return one
-    near = closest(key, known, 3, 0)
+    names = [name for one in known.values() for name in (one.id, *one.aliases)]
+    near = closest(key, list(dict.fromkeys(names)), 3, 0)
     raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
 
 
