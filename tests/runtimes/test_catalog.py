@@ -80,12 +80,12 @@ def test_names_are_unique_and_found_as_people_write_them():
     assert runtime("llama.cpp").id == "llama-cpp"
     with pytest.raises(UnknownNameError, match="unknown runtime 'tensort'; closest: tensorrt"):
         runtime("tensort")
-    with pytest.raises(UnknownNameError, match="unknown runtime 'olama'; closest: ollama,"):
+    with pytest.raises(UnknownNameError, match="unknown runtime 'olama'; closest: ollama"):
         runtime("olama")  # an alias that was misspelt
     with pytest.raises(UnknownNameError) as error:
         runtime("foo")
-    assert len(error.value.closest) == 3
-    assert str(error.value).endswith("Run 'gambrel runtimes list'.")
+    assert not error.value.closest  # nothing resembles it
+    assert "Run 'gambrel runtimes list', or leave it out" in str(error.value)
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=named)

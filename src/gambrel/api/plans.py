@@ -265,12 +265,15 @@ def served_spec(question: Question) -> ModelSpec:
 
 def engine_of(question: Question) -> ServingEngine:
     """How the serving engine is set up."""
-    from gambrel.llm.serving.question import ServingEngine
+    from gambrel.llm.serving.question import STEP_TOKENS, ServingEngine
 
     q = question
+    # A deployment that exists has the limits of its engine; a new one serves what memory holds.
+    mine = ("step_tokens", "max_requests") if q.config else ("step_tokens",)
     return ServingEngine(
         policy=Policy(page=q.page),
-        step_tokens=q.step_tokens,
+        step_tokens=q.step_tokens or STEP_TOKENS,
+        unset=tuple(name for name in mine if getattr(q, name) is None),
         overlap=q.overlap or 0.0,
         host_s=q.host,
         frontend_s=q.frontend,

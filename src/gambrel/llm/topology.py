@@ -139,8 +139,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         found = found or peer_link(device)
         if found is None or found.byte_per_s_per_direction is None:
             raise DeviceError(
-                f"{device.id} publishes no bandwidth to other devices; give one with --topology: "
-                "devices_per_node = 8, link_byte_per_s = ..."
+                f"{device.id} publishes no bandwidth to other devices; give one with --topology "
+                "FILE.toml: devices_per_node = 8, link_byte_per_s = ..."
             )
         return found
 

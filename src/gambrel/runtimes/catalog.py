@@ -19,6 +19,8 @@ from gambrel.runtimes.model import Default, Kernels, Runtime, matches
 BUILT: Final = Path(__file__).with_name("runtimes.json")
 #: What runs where nothing more specific is known.
 FALLBACK = "pytorch"
+#: Similarity from which on a name may be what was meant.
+_ALIKE = 70
 #: Categories of devices of which nothing but their roofs is known.
 _UNDESCRIBED = ("", "custom")
 
@@ -73,8 +75,9 @@ def runtime(name: str) -> Runtime:
         if key in one.aliases:
             return one
     names = [name for one in known.values() for name in (one.id, *one.aliases)]
-    near = closest(key, list(dict.fromkeys(names)), 3, 0)
-    raise UnknownNameError("runtime", name, near, hint="Run 'gambrel runtimes list'.")
+    near = closest(key, list(dict.fromkeys(names)), 3, _ALIKE)
+    hint = "Run 'gambrel runtimes list', or leave it out for the device's usual one."
+    raise UnknownNameError("runtime", name, near, hint=hint)
 
 
 def named(name: str, device: Device) -> Runtime:

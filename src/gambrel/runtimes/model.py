@@ -151,6 +151,24 @@ class States(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     slots: int
 
 
+class OwnLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of a step that an engine sets by itself on some devices.
+
+    Attributes:
+        tokens: Most tokens of a step behind a server.
+        offline_tokens: The same in the caller's own process; None: as many.
+        requests: Most requests in flight; None: as many as memory holds.
+        least_bytes: Memory of a device from which on they hold.
+        besides: Patterns of devices on which they do not.
+    """
+
+    tokens: int
+    offline_tokens: int | None = None
+    requests: int | None = None
+    least_bytes: int = 0
+    besides: tuple[str, ...] = ()
+
+
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a serving engine adds to the kernels of its steps.
 
@@ -169,6 +187,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             vendor's library; None where it has none.
         wide_latent_cache: Patterns of devices on which a latent cache has 16 bits unless 8 are
             asked for, because the engine has no fast kernel for 8 there.
+        limits: What it sets by itself; the first that hold for a device.
         states: Where the engine divides its memory between recurrent states and cache; None where
             both come from one pool.
         source: Where the figures come from.
@@ -183,8 +202,26 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reserves_answers: bool = False
     reduce_share: float | None = None
     wide_latent_cache: tuple[str, ...] = ()
+    limits: tuple[OwnLimits, ...] = ()
     states: States | None = None
     source: Source
+
+    def limits_on(self, device: Device, memory_bytes: int) -> OwnLimits | None:
+        """Limits that the engine sets on a device; None where they are not known.
+
+        Args:
+            device: The machine.
+            memory_bytes: Of it.
+        """
+        return next(
+            (
+                one
+                for one in self.limits
+                if memory_bytes >= one.least_bytes
+                and not (one.besides and matches(one.besides, device))
+            ),
+            None,
+        )
 
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

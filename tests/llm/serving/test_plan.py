@@ -168,7 +168,7 @@ def test_a_model_that_does_not_fit():
     found = planned("llama-3.1-405b", "h100", max_devices=4)
     assert not found.best
     assert "does not fit: weights" in found.refused[0].reason
-    assert "No layout meets the target" in render(found)
+    assert "No layout holds the model" in render(found)
 
 
 def test_a_cache_that_does_not_fit_says_what_would():

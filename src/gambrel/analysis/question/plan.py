@@ -174,9 +174,10 @@ class PlanFields:
         *("--windowed",),
         default="full",
     )
-    step_tokens: int = field(
-        *(f.whole("tokens"), PLAN, SERVE, "Maximum prompt tokens per step.", "--step-tokens"),
-        default=8192,
+    step_tokens: int | None = field(
+        *(f.whole("tokens"), PLAN, SERVE),
+        "Maximum prompt tokens per step; by default what the engine sets there, or 8,192.",
+        "--step-tokens",
     )
     overlap: float | None = field(
         *(f.SHARE, PLAN, PLANS),

@@ -79,10 +79,24 @@ def place(
         topology=node,
         sharding=sharding,
         precisions=_formats(precisions, spec, device, chosen),
-        engine=engine,
+        engine=_limited(engine, device, chosen),
         settings=replace(settings, runtime=chosen.id),
         built={} if built is None else built,
     )
+
+
+def _limited(engine: ServingEngine, device: Device, runtime: Runtime) -> ServingEngine:
+    """The engine with the limits that it sets by itself, where none were given."""
+    service, level = runtime.service, main_memory(device)
+    if service is None or level is None or not engine.unset:
+        return engine
+    own = service.limits_on(device, level.capacity_bytes or 0)
+    if own is None:
+        return engine
+    tokens = own.offline_tokens if engine.offline and own.offline_tokens else own.tokens
+    known = {"step_tokens": tokens, "max_requests": own.requests}
+    found: dict[str, Any] = {name: known[name] for name in engine.unset}
+    return msgspec.structs.replace(engine, unset=(), **found)
 
 
 def runtime_of(device: Device, requested: str | None, precisions: Precisions) -> Runtime:

@@ -164,7 +164,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
             model=self.spec.name,
             requests=self.asked,
             target=self.target,
-            engine=self.engine,
+            engine=setups[0].engine if setups else self.engine,
             max_devices=self.max_devices,
             prices=self.prices,
             best=best,
@@ -287,7 +287,8 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def _assumptions(
         self, setups: Sequence[Setup], ranked: Sequence[Layout], best: Sequence[Choice]
     ) -> tuple[str, ...]:
-        engine, said = self.engine, [*self.remarks, *_ALWAYS, _ARRIVE[self.requests.arriving]]
+        engine = setups[0].engine if setups else self.engine
+        said = [*self.remarks, *_ALWAYS, _ARRIVE[self.requests.arriving]]
         said.append(
             f"chunked prefill is interleaved with decode, up to {engine.step_tokens:,} prompt "
             "tokens per step."

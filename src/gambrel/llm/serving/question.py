@@ -174,6 +174,10 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.acceptance**i for i in range(self.tokens + 1))
 
 
+#: Most prompt tokens of a step where neither user nor engine says how many.
+STEP_TOKENS: Final = 8192
+
+
 class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
     """How the serving engine is set up; which one it is stands in the settings.
 
@@ -183,6 +187,8 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
         policy: How pages of the cache are reserved.
         step_tokens: Most prompt tokens of one step; longer prompts are cut into chunks, shorter
             ones share a step.
+        unset: Of ``step_tokens`` and ``max_requests``, those that the engine sets by itself on the
+            device, where that is known (`gambrel.runtimes.model.OwnLimits`).
         overlap: Share of communication hidden behind computation; an assumption, 0 is none.
         host_s: Seconds that a step takes on the host besides the device, not overlapped; None:
             what was measured of the runtime.
@@ -204,7 +210,8 @@ class ServingEngine(msgspec.Struct, frozen=True, kw_only=True):
 
     utilization: float | None = None
     policy: Policy = Policy()
-    step_tokens: int = 8192
+    step_tokens: int = STEP_TOKENS
+    unset: tuple[str, ...] = ()
     overlap: float = 0.0
     host_s: float | None = None
     frontend_s: float | None = None

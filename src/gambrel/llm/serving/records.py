@@ -189,7 +189,7 @@ class Plan(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         model: Name.
         requests: As asked.
         target: As asked.
-        engine: As asked.
+        engine: As asked, with the limits that it sets by itself on the first device.
         max_devices: As asked.
         prices: Device → price of an hour, as given.
         best: Choices, best first.

@@ -58,7 +58,7 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
         cache_bytes=free * groups,
         token_bytes=each,
         request_bytes=own + each * engine.policy.page / 2,
-        most=min(most or seats, seats, engine.step_tokens - 1),
+        most=min(most or engine.max_requests or seats, seats, engine.step_tokens - 1),
         step_tokens=engine.step_tokens,
         reserves=setup.service is not None and setup.service.reserves_answers,
         frontend=setup.overhead.frontend,

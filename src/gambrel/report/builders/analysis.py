@@ -116,7 +116,10 @@ def light(analysis: Analysis) -> str:
     sol = analysis.sol
     if sol.time_s is None:
         return "speed of light unknown"
-    limit = "" if sol.caveats or analysis.on_host else " (no run is faster)"
+    alone = any(name.startswith("matrix") for name in sol.unknown)
+    limit = " (of memory alone; no run is faster)" if alone else " (no run is faster)"
+    if sol.caveats or analysis.on_host:
+        limit = " (of memory alone)" if alone else ""
     # What was only reached, or measured here, may be passed.
     about = limit if sol.proves else " (at the best known rate, which is no limit)"
     expected = analysis.expected_time_s

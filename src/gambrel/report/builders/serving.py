@@ -114,7 +114,13 @@ def _title(plan: Plan) -> str:
 
 def _answer(plan: Plan) -> tuple[str, ...]:
     if not plan.best:
-        return ("No layout meets the target.",)
+        if plan.would_fit:
+            return ("No layout holds the model.",)
+        limits = plan.target.ttft_s, plan.target.tpot_s
+        what = (
+            "meets the target" if any(x is not None for x in limits) else "serves the load at once"
+        )
+        return (f"No layout {what}.",)
     best = plan.best[0]
     p = best.point
     price = (

@@ -105,6 +105,17 @@ def _range(record: Simulation) -> str:
     return f" ({low} to {high}, {step.confidence} confidence)"
 
 
+def _between(record: Simulation) -> str:
+    """The range of a duration that the steps set."""
+    step = record.step
+    if step is None or record.paced:
+        return ""
+    low, high = (
+        _span(record.outcome.duration_s * end / step.value) for end in (step.low, step.high)
+    )
+    return f" ({low} to {high})"
+
+
 def _steps(record: Simulation) -> str:
     step = record.step
     if step is None:
@@ -182,7 +193,7 @@ def _facts(record: Simulation) -> FactList:
             ("Goodput", goodput),
             ("Decode steps", _steps(record)),
             ("TTFT", _first(record)),
-            ("Requests", f"{o.requests:,} in {_span(o.duration_s)}"),
+            ("Requests", f"{o.requests:,} in {_span(o.duration_s)}{_between(record)}"),
             ("Energy", _energy(record)),
             (
                 "Queue",
