@@ -71,3 +71,14 @@ def test_a_compiler_runs_the_whole_backward_pass(device, runtime, recompute):
     found = gambrel.train_plan("llama-3.2-1b", device, runtime=runtime, **plan)
     assert found.passes.total.matrix_flops == eager.passes.total.matrix_flops
     assert found.roofline_step_s > found.sol_step_s
+
+
+def test_eager_kernels_in_a_graph_are_not_fused():
+    """A graph takes the host out of the way; every op still reads and writes main memory."""
+    plan = {"seq": 1024, "sequences": 16}
+    eager, graph, fused = (
+        gambrel.train_plan("gpt2", "a100", runtime=name, **plan).step_s
+        for name in ("pytorch", "pytorch-graph", "torch-compile")
+    )
+    assert graph == pytest.approx(eager)
+    assert graph > 1.2 * fused

@@ -47,6 +47,7 @@ from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_ranks import ranks_of, timeline_of
 from gambrel.llm.training_run import TrainingRun, run_of
 from gambrel.llm.training_time import (
+    EAGER,
     GradientExchange,
     Parts,
     gradient_s,
@@ -281,7 +282,7 @@ def _tuned(
         plan,
         gradient_s=gradient_s(written.own, crossing, node, passes.hardware),
         update_s=update.roofline_time_s or 0.0,
-        eager=settings.runtime == "pytorch",
+        eager=settings.runtime in EAGER,
     )
 
 

@@ -38,6 +38,7 @@ from gambrel.llm.training_end import crossings, end_of
 from gambrel.llm.training_memory import TrainingMemory, memory_of, share
 from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_time import (
+    EAGER,
     GradientExchange,
     Parts,
     Stack,
@@ -300,5 +301,5 @@ def base_of(
         written=written_of(forward, spec, plan),
         update_s=(update.roofline_time_s or 0.0) / elements,
         stack=stack,
-        eager=settings.runtime == "pytorch",
+        eager=settings.runtime in EAGER,
     )

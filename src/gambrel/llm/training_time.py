@@ -52,6 +52,8 @@ _MIXERS: Final = frozenset({"convolution", "selective_scan", "ssd_scan", "delta_
 _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "attention"})
 #: How much further the range reaches on a device whose steps were not fitted. Assumed.
 _UNFITTED: Final = (0.75, 1.2)
+#: Runtimes under which every op is a kernel of its own. Without any, kernels are fused.
+EAGER: Final = frozenset({"pytorch", "pytorch-graph"})
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
 
