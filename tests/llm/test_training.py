@@ -388,6 +388,15 @@ def test_where_no_step_was_measured_kernels_add_up():
     assert "no training step was measured" in found.expected.reason
 
 
+def test_links_without_constants_are_the_reason():
+    """Kernels of an MI300X were measured, collectives over its links were not."""
+    plan = {"seq": 2048, "sequences": 1}
+    found = gambrel.train_plan("llama-3.2-1b", "mi300x", data=8, zero=3, **plan)
+    assert found.expected is None
+    assert found.confidence_reason == "no constants were fitted for collectives on this device"
+    assert gambrel.train_plan("llama-3.2-1b", "mi300x", **plan).expected is not None
+
+
 def test_without_constants_there_are_roofline_and_speed_of_light():
     """Nothing is refused that is known, and what rests on the expected time is unknown."""
     from gambrel.mcp.records import plain
