@@ -397,6 +397,20 @@ def test_links_without_constants_are_the_reason():
     assert gambrel.train_plan("llama-3.2-1b", "mi300x", **plan).expected is not None
 
 
+def test_the_answer_says_whether_kernels_are_fused():
+    fused, eager = (
+        " ".join(
+            gambrel.train_plan(
+                "llama-3.2-1b", "a100", seq=2048, sequences=1, runtime=name
+            ).assumptions
+        )
+        for name in (None, "pytorch")
+    )
+    assert "kernels are fused" in fused
+    assert "every op is a kernel of its own" in eager
+    assert "kernels are fused" not in eager
+
+
 def test_without_constants_there_are_roofline_and_speed_of_light():
     """Nothing is refused that is known, and what rests on the expected time is unknown."""
     from gambrel.mcp.records import plain

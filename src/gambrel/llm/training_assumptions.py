@@ -29,6 +29,12 @@ _TUNED: Final[dict[str, tuple[str, ...]]] = {
         "writes its scores to memory and computes masked positions.",
     ),
 }
+#: Of tuned stacks, which follow the kernels of no runtime.
+_FUSED: Final = (
+    "kernels are fused, as by torch.compile or in Megatron-LM; runtime pytorch counts one for each "
+    "op."
+)
+_EAGER: Final = "every op is a kernel of its own, as in PyTorch that is not compiled."
 
 
 def assumed(plan: TrainingPlan, parts: Parts | None, layers: int) -> Iterator[str]:
@@ -41,6 +47,8 @@ def assumed(plan: TrainingPlan, parts: Parts | None, layers: int) -> Iterator[st
             "the slowest stage and the fullest one count."
         )
     yield from _TUNED[plan.tuning]
+    if plan.tuning == "tuned" and parts is not None:
+        yield _EAGER if parts.eager else _FUSED
     yield from _OFFLOADED.get(plan.offload, ())
     yield (
         "weights, gradients and activations in the formats given; sums of gradients, master "
