@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -24,6 +26,7 @@ from gambrel.ops import Conventions
 from gambrel.workload import Phase
 
 H100 = find("h100").device
+A100 = find("a100-sxm4-80gb").device
 LLAMA = spec_of("llama-3.1-8b")
 
 
@@ -434,7 +437,7 @@ def test_without_constants_there_are_roofline_and_speed_of_light():
 
 
 def parts(**changes):
-    none = {"gemm_s": {}, "expert_s": {}, "eager": False}
+    none = {"gemm_s": {}, "kernels_s": {}, "expert_s": {}, "eager": False}
     zero = ("attention_s", "stream_s", "rows_s", "shared_s", "routed_s", "gradient_s", "update_s")
     return Parts(**{**none, **dict.fromkeys(zero, 0.0), "layers": 0, "mixtures": 0, **changes})
 
@@ -460,6 +463,34 @@ def test_a_pass_by_hand():
     waiting, shares = pass_s(parts(gemm_s={"bf16": 0.008}, layers=32), own)
     assert waiting == pytest.approx(0.032)
     assert shares["host"] == pytest.approx(0.032 - 0.01)
+
+
+def test_products_in_16_bits_take_what_their_kernels_take():
+    """Where no share is fitted, the kernels' time counts; experts run at the same share of it."""
+    own = msgspec.structs.replace(stack_of(H100), gemm={"fp8": 0.5}, expert_share=0.5, passes=0)
+    whole = parts(
+        gemm_s={"bf16": 0.6, "fp8": 0.1},
+        kernels_s={"bf16": 0.8, "fp8": 0.9},
+        expert_s={"bf16": 0.3},
+    )
+    assert pass_s(whole, own)[0] == pytest.approx(0.8 + 0.2 + 0.3 / (0.75 * 0.5))
+    unknown = parts(gemm_s={"bf16": 0.6}, kernels_s={"bf16": math.nan})
+    assert pass_s(unknown, own)[0] == pytest.approx(0.6 / 0.5)
+
+
+def test_narrow_models_wait_for_small_products_and_for_their_logits():
+    """GPT-2 reaches less of the peak than Llama; logits in fp32 take six times the traffic."""
+    share = []
+    for name in ("gpt2", "llama-3-8b"):
+        found = train(spec_of(name), A100, TrainingPlan(sequences=4, seq=1024)).parts
+        share.append(found.gemm_s["bf16"] / found.kernels_s["bf16"])
+    assert share[0] < share[1] < 1
+    plain, wide = (
+        train(spec_of("gpt2"), A100, TrainingPlan(sequences=4, seq=1024, loss=loss))
+        for loss in ("fused", "fp32")
+    )
+    assert wide.parts.loss_s == pytest.approx(6 * plain.parts.loss_s)
+    assert wide.step_s > plain.step_s
 
 
 def test_windows_are_further_below_the_peak():

@@ -1,13 +1,14 @@
 """How long a training step takes on the stacks that people tune: one form, few constants.
 
-Per layer and microbatch GEMMs, experts and attention run at shares of the peak, everything else
-passes over the stream of activations a number of times; tensor and expert parallelism exchange
-activations, of which a share is hidden; the host launches each layer. A step is the passes of all
+Per layer and microbatch GEMMs, experts and attention run at shares of the peak (GEMMs in 16 bits on
+GPUs at those of their kernels where none is fitted), everything else passes over the stream of activations a
+number of times, the loss over the logits; tensor and expert parallelism exchange activations, of
+which a share is hidden; the host launches each layer. A step is the passes of all
 microbatches with the idle time of the pipeline, what the exchange of gradients does not hide behind
 backward, and the update:
 
     pass = max(GEMM / e + experts / (e · e_x) + attention · (1 + half / keys) / e_a
-               + passes · stream / bandwidth + x_t · tensor exchange + x_e · expert exchange,
+               + (passes · stream + loss) / bandwidth + x_t · tensor exchange + x_e · expert exchange,
                layers · host)
     step = (m + idle) · pass + gradients + update
 
@@ -54,6 +55,10 @@ _PRODUCTS: Final = frozenset({"matmul", "grouped_matmul", "attention"})
 _UNFITTED: Final = (0.75, 1.2)
 #: Runtimes under which every op is a kernel of its own. Without any, kernels are fused.
 EAGER: Final = frozenset({"pytorch", "pytorch-graph"})
+_LOSS: Final = frozenset({"loss", "loss_backward"})
+#: Bytes that a loss in fp32 reads and writes of a logit (cast, logarithm of the softmax, and their
+#: gradients, kernel by kernel: 36) over the 6 of a fused one.
+WIDE_LOSS: Final = 6.0
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
 
@@ -63,7 +68,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         name: For reports.
         architectures: Patterns, one of which occurs in the device's architecture.
-        gemm: Share of the peak that GEMMs reach, by number format.
+        gemm: Share of the peak that GEMMs reach, by number format; 16-bit formats that are not
+            listed take what their kernels take, shape by shape, as in inference.
         attention: Share of the 16-bit peak that attention reaches, forward and backward, where it
             sees many keys.
         attention_half: Keys of a sequence with which it reaches half of that.
@@ -129,6 +135,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         gemm_s: Number format → seconds of GEMMs at the peak.
+        kernels_s: The same by their kernels; not a number where these are not known.
         expert_s: The same of experts.
         attention_s: Attention at the peak.
         per_key: 1 / keys of a sequence or window, the mean over the work of attention.
@@ -142,11 +149,13 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         layers: Layers without experts.
         mixtures: Layers with experts.
         eager: Whether every op is a kernel of its own.
+        loss_s: What the loss reads and writes of the logits, at the rate of the main memory.
         again_s: Other ops than products that run again in backward, and scans and convolutions, at
             the rate of the main memory.
     """
 
     gemm_s: dict[str, float]
+    kernels_s: dict[str, float]
     expert_s: dict[str, float]
     attention_s: float
     stream_s: float
@@ -160,6 +169,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     eager: bool
     again_s: float = 0.0
     per_key: float = 0.0
+    loss_s: float = 0.0
 
 
 @lru_cache(maxsize=1)
@@ -187,6 +197,9 @@ def _busy(ops: Iterable[OpResult]) -> dict[str, dict[str, float]]:
         for work in op.measures.work:
             if work.work_class == "matrix" and work.time_s is not None:
                 found["attention" if op.kind in _ATTENTION else kind][work.dtype] += work.time_s
+                if op.kind == "matmul":
+                    alone = op.measures.expected_time_s
+                    found["kernels"][work.dtype] += math.nan if alone is None else alone.value
     return found
 
 
@@ -248,6 +261,7 @@ def parts_of(
         others += [op for op in ops if rerun(op) and op.kind not in _PRODUCTS]
     return Parts(
         gemm_s=dict(seconds["gemm"]),
+        kernels_s=dict(seconds["kernels"]),
         expert_s=dict(seconds["experts"]),
         attention_s=sum(seconds["attention"].values()),
         stream_s=value_s * rank.hidden * (layers + mixtures) * again,
@@ -261,7 +275,14 @@ def parts_of(
         eager=eager,
         again_s=sum(op.measures.roofline_time_s or 0.0 for op in others),
         per_key=_per_key(rank, plan.seq),
+        loss_s=(WIDE_LOSS if _loss_in_parts(plan, eager=eager) else 1.0)
+        * sum(op.measures.roofline_time_s or 0.0 for op in ops if op.kind in _LOSS),
     )
+
+
+def _loss_in_parts(plan: TrainingPlan, *, eager: bool) -> bool:
+    """Whether the loss is several kernels in fp32: as asked for, or where nothing fuses it."""
+    return plan.loss == "fp32" or (eager and not plan.fused_loss)
 
 
 def _per_key(rank: ModelSpec, seq: int) -> float:
@@ -279,13 +300,14 @@ def _per_key(rank: ModelSpec, seq: int) -> float:
 def pass_s(parts: Parts, stack: Stack) -> tuple[float, dict[Limiter, float]]:
     """Seconds of one microbatch, and what takes them."""
     narrow = {k: stack.narrow_experts if k not in _WIDE else 1.0 for k in parts.expert_s}
-    compute = sum(t / stack.gemm[_format(k, stack)] for k, t in parts.gemm_s.items())
+    compute = sum(t / _share(k, parts, stack) for k, t in parts.gemm_s.items())
     compute += sum(
-        t / (stack.gemm[_format(k, stack)] * stack.expert_share * narrow[k])
+        t / (_share(k, parts, stack) * stack.expert_share * narrow[k])
         for k, t in parts.expert_s.items()
     )
     touches = stack.eager_passes if parts.eager else stack.passes
     memory = touches * parts.stream_s + stack.expert_passes * parts.rows_s + parts.again_s
+    memory += parts.loss_s
     shares = {
         Limiter.COMPUTE: compute
         + parts.attention_s * (1 + stack.attention_half * parts.per_key) / stack.attention,
@@ -358,8 +380,10 @@ class GradientExchange(msgspec.Struct, frozen=True, kw_only=True):
     tensor: int
 
 
-def _format(dtype: str, stack: Stack) -> str:
-    """The number format whose share is known: that of the same width class."""
-    if dtype in stack.gemm:
-        return dtype
-    return "bf16" if dtype in _WIDE or "fp8" not in stack.gemm else "fp8"
+def _share(dtype: str, parts: Parts, stack: Stack) -> float:
+    """Share of the peak that products reach in a format: as fitted, or as their kernels do."""
+    peak_s, kernels_s = parts.gemm_s.get(dtype), parts.kernels_s.get(dtype, math.nan)
+    if dtype not in stack.gemm and dtype in _WIDE and peak_s and not math.isnan(kernels_s):
+        return peak_s / kernels_s
+    alike = "bf16" if dtype in _WIDE else "fp8"
+    return stack.gemm.get(dtype) or stack.gemm.get(alike) or min(stack.gemm.values(), default=1.0)
