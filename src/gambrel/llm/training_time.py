@@ -1,15 +1,15 @@
 """How long a training step takes on the stacks that people tune: one form, few constants.
 
 Per layer and microbatch GEMMs, experts and attention run at shares of the peak (GEMMs in 16 bits on
-GPUs at those of their kernels where none is fitted), everything else passes over the stream of activations a
-number of times, the loss over the logits; tensor and expert parallelism exchange activations, of
-which a share is hidden; the host launches each layer. A step is the passes of all
+GPUs at those of their kernels where none is fitted), everything else passes over the stream of
+activations a number of times and the loss over the logits; tensor and expert parallelism exchange
+activations, of which a share is hidden; the host launches each layer. A step is the passes of all
 microbatches with the idle time of the pipeline, what the exchange of gradients does not hide behind
 backward, and the update:
 
     pass = max(GEMM / e + experts / (e · e_x) + attention · (1 + half / keys) / e_a
-               + (passes · stream + loss) / bandwidth + x_t · tensor exchange + x_e · expert exchange,
-               layers · host)
+               + (passes · stream + loss) / bandwidth + x_t · tensor exchange
+               + x_e · expert exchange, layers · host)
     step = (m + idle) · pass + gradients + update
 
 A tile of attention costs its start besides its keys, as so many keys take: windows and short
