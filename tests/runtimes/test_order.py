@@ -72,6 +72,8 @@ def test_traffic_falls_the_more_is_fused(workload, name, devices):
     precision = "fp16"
     moved = [traffic(bench.table(precision, plan)) for plan in PLANS]
     assert moved == sorted(moved, reverse=True)
+    patterns = KernelPlan(kernels=Kernels.FUNCTION)
+    assert moved[0] >= traffic(bench.table(precision, patterns)) >= moved[-1]
 
 
 def test_no_time_is_below_the_speed_of_light(workload, name, devices):

@@ -196,7 +196,7 @@ def estimator_of(
     kernels = [name for name in constants if name in FRAMEWORKS]
     single: Estimator | None = None
     if kernels:
-        compiled = runtime.kernels is not Kernels.OP
+        compiled = runtime.kernels not in (Kernels.OP, Kernels.FUNCTION)
         single = Estimator(of_one_die(roofs), calibration, kernels[0], compiled=compiled)
     engine = engine_estimator(roofs, constants, calibration, single)
     if engine is not None:

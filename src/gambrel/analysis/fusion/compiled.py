@@ -180,7 +180,7 @@ class _Fuser:
         members = self._merger.members(group)
         if len(members) >= LARGEST:
             return False
-        if not _same_loop(self._loop[node], self._loop[group]):
+        if not same_loop(self._loop[node], self._loop[group]):
             return False
         if self._steps[members[0]].repeat != self._steps[node].repeat:
             return False
@@ -191,7 +191,7 @@ class _Fuser:
         )
 
 
-def _same_loop(a: Loop, b: Loop) -> bool:
+def same_loop(a: Loop, b: Loop) -> bool:
     """Equal; or the loop over elements runs over the rows of the reduction, or over all values."""
     if a == b:
         return True

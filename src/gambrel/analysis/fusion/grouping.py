@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gambrel.analysis.fusion.compiled import compiled
 from gambrel.analysis.fusion.epilogue import with_epilogues
+from gambrel.analysis.fusion.function import functions
 from gambrel.analysis.fusion.kernel import WHOLE, Kernel
 from gambrel.analysis.fusion.onchip import (
     Allowance,
@@ -32,8 +33,9 @@ def group(
     """The kernels that a runtime makes of a workload.
 
     Every op that is not free belongs to exactly one kernel; all but ``op`` leave out ops whose
-    results nobody reads. The sum of the kernels' traffic never grows from ``op`` over
-    ``pointwise``, ``epilogue`` and ``tiled`` to ``whole``.
+    results nobody reads, ``function`` those that depend on nothing. The sum of the kernels' traffic
+    never grows from ``op`` over ``pointwise``, ``epilogue`` and ``tiled`` to ``whole``, nor from
+    ``op`` over ``function`` to ``whole``.
 
     Args:
         workload: The model.
@@ -105,6 +107,8 @@ class Grouping:
             return self._compiled[1]
         if how is Kernels.EPILOGUE:
             return with_traffic(with_epilogues(self._compiled[0], self._flow), self._flow)
+        if how is Kernels.FUNCTION:
+            return with_traffic(functions(self._flow), self._flow)
         return _op(self._flow) if how is Kernels.OP else _whole(self._flow)
 
     @cached_property
