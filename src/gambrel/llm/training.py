@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Final
 
 import msgspec
 
@@ -59,8 +58,6 @@ from gambrel.views import Viewed
 from gambrel.workload import Role, Workload
 
 _replace = msgspec.structs.replace
-#: What follows the passes, in words.
-_PARTS: Final = {"collective": "collectives", "optimizer": "the optimizer"}
 
 
 class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=True):
@@ -135,14 +132,7 @@ class TrainingStep(Viewed, msgspec.Struct, frozen=True, kw_only=True, weakref=Tr
         without = (a for a in (self.passes, self.end) if a.expected_time_s is None)
         if self.expected is not None:
             return self.expected.reason
-        if whole := next(without, None):
-            return whole.confidence_reason
-        kinds = (
-            _PARTS.get(group.name, group.name)
-            for group in self.end.by_kind
-            if group.measures.expected_time_s is None
-        )
-        return f"no constants were fitted for {' and '.join(kinds)} on this device"
+        return next((a.confidence_reason for a in without), "")
 
     def over(self, tokens: float | None, devices: int) -> TrainingStep:
         """The step with the run of so many tokens on all devices; itself without any tokens."""

@@ -19,6 +19,8 @@ from gambrel.llm.training_plan import TrainingPlan
 from gambrel.llm.training_time import Parts, Stack, exchange_s, pass_s, stack_of
 
 _replace = msgspec.structs.replace
+#: How much longer than at the links' rate an exchange that nobody measured may take. Assumed.
+_UNMEASURED: Final = 4.0
 _NOTHING: Final = Estimate(value=0.0, low=0.0, high=0.0, confidence="high", reason="")
 
 
@@ -67,6 +69,10 @@ def expected_of(
         else _NOTHING
         for kind in ("collective", "optimizer")
     )
+    links = ""
+    if shown is None:
+        shown = _at_the_links(shares["collective"].roofline_time_s)
+        links = "" if shown is None else f"; {shown.reason}"
     if one is None or shown is None or update is None:
         return TrainingTimes()
     passed = one.times(plan.microbatches / (1 - plan.bubble))
@@ -77,6 +83,7 @@ def expected_of(
         (update, shares["optimizer"].limited_by),
     )
     expected = _one_after_another(passed, shown, update)
+    expected = _replace(expected, reason=f"{expected.reason}{links}")
     expected, limited_by, exchange, link_s = _timed(
         plan, passes, parts, sol, written, (passed, expected, limited_by, shown.value)
     )
@@ -179,6 +186,16 @@ def _kernels(
             value=roofline_s, low=roofline_s, high=roofline_s, confidence="low", reason="roofline"
         )
     return expected
+
+
+def _at_the_links(roofline_s: float | None) -> Estimate | None:
+    """An exchange whose collectives were not measured: hidden, or a quarter of the links' rate."""
+    if roofline_s is None:
+        return None
+    reason = "no collective was measured on this device: the exchange at its links' rate"
+    return Estimate(
+        value=roofline_s, low=0.0, high=_UNMEASURED * roofline_s, confidence="low", reason=reason
+    )
 
 
 def _limiter(*parts: tuple[Estimate, Limiter | None]) -> str:
