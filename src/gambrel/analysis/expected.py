@@ -56,6 +56,10 @@ LIMITERS: Final = {
 }
 
 
+#: Seconds that a device waits for the host in all, as expected and at both ends of the range.
+Waits: TypeAlias = tuple[float, float, float]
+
+
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """Expected times of a cost table.
 
@@ -265,7 +269,8 @@ def _of_items(
     if isinstance(estimator, OpsEstimator):
         whole = estimator.of_run(whole)
     host = host_on(runtime, device, estimator)
-    whole = with_host(whole, table, items, evaluation, runtime, device, host)
+    waits = None if host is None else _waits(table, items, evaluation, host)
+    whole = with_host(whole, waits, runtime, device, host)
     spent = [None if one is None else one.value - one.launches_s for one in items]
     if isinstance(estimator, OpsEstimator) and estimator.limiter is not None:
         limiters = tuple(estimator.limiter(item.view, item.cost) for item in table.items)
@@ -333,7 +338,7 @@ def expected_seconds(
     if host is None:
         return busy, 0.0
     latencies = [0.0 if one is None else one.latency for one in found]
-    waits = _waited(table, seconds, latencies, host.per_launch_s) + host.per_run_s
+    waits = waited(table, seconds, latencies, host.per_launch_s) + host.per_run_s
     return busy + waits, waits
 
 
@@ -373,8 +378,8 @@ def limiter_of(estimate: Estimate | None, limit: Resource | None) -> Limiter | N
     return max(shares, key=lambda name: shares[name])
 
 
-def _waited(
-    table: CostTable, seconds: Sequence[Size], latencies: Sequence[Size], per_launch_s: float
+def waited(
+    table: CostTable, seconds: Sequence[Size], latencies: Sequence[Size], per_launch_s: Size
 ) -> Size:
     """How long the device waits for the host in all, s; seconds and latencies by item."""
     busy: Size = 0.0
@@ -391,29 +396,30 @@ def _times(one: Estimate | None, count: int) -> Estimate | None:
 
 
 def with_host(
-    whole: Estimate,
-    table: CostTable,
-    items: Sequence[Estimate | None],
-    evaluation: Evaluation,
-    runtime: Runtime,
-    device: Device,
-    host: Host | None,
+    whole: Estimate, waits: Waits | None, runtime: Runtime, device: Device, host: Host | None
 ) -> Estimate:
-    """The estimate with the time that the device waits for the host."""
-    if host is None:
+    """The estimate with the time that the device waits for the host.
+
+    Args:
+        whole: Of the run, without it.
+        waits: See `Waits`; None without a host that is known.
+        runtime: That runs it.
+        device: The machine.
+        host: What it takes.
+    """
+    if host is None or waits is None:
         unknown = not runtime.graph and bool(runtime.host) and device.category != "cpu"
         if not unknown:
             return whole
         reason = f"{whole.reason}; host time with this class of device is not known"
         return replace(whole, confidence="low", reason=reason)
-    value = _waits(table, items, evaluation, host.per_launch_s, "value") + host.per_run_s
-    low = _waits(table, items, evaluation, host.low_s, "low")
-    high = _waits(table, items, evaluation, host.high_s, "high") + host.per_run_s
+    value, low, high = waits
+    value = value + host.per_run_s
     found = replace(
         whole,
         value=whole.value + value,
         low=whole.low + low,
-        high=whole.high + high,
+        high=whole.high + (high + host.per_run_s),
         host_s=value,
     )
     return _host_confidence(found, host) if found.host_share > _HOST_MATTERS else found
@@ -439,17 +445,17 @@ def _host_confidence(found: Estimate, host: Host) -> Estimate:
 
 
 def _waits(
-    table: CostTable,
-    items: Sequence[Estimate | None],
-    evaluation: Evaluation,
-    per_launch_s: float,
-    end: str,
-) -> float:
-    """Seconds that the device waits for the host."""
-    pairs = zip(items, evaluation.times, strict=True)
-    seconds = [(t if one is None else getattr(one, end)) or 0.0 for one, t in pairs]
+    table: CostTable, items: Sequence[Estimate | None], evaluation: Evaluation, host: Host
+) -> Waits:
+    """How long the device waits for the host."""
     latencies = [0.0 if one is None else one.idle_start_s for one in items]
-    return float(_waited(table, seconds, latencies, per_launch_s))
+
+    def at(end: str, per_launch_s: float) -> float:
+        pairs = zip(items, evaluation.times, strict=True)
+        seconds = [(t if one is None else getattr(one, end)) or 0.0 for one, t in pairs]
+        return float(waited(table, seconds, latencies, per_launch_s))
+
+    return at("value", host.per_launch_s), at("low", host.low_s), at("high", host.high_s)
 
 
 def limiter_of_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gambrel.analysis.costs import CostTable
@@ -15,6 +15,7 @@ from gambrel.analysis.expected import (
     LIMITERS,
     Expected,
     Forecaster,
+    Waits,
     at_the_roofline,
     does_nothing,
     expected_times,
@@ -22,6 +23,7 @@ from gambrel.analysis.expected import (
     host_on,
     limiter_of_run,
     most_of,
+    waited,
     with_host,
 )
 from gambrel.analysis.item_times import item_times_on, ops_times_on
@@ -92,16 +94,18 @@ class _Together:
     def _kernels(self, estimators: dict[int, Estimator]) -> Iterator[tuple[int, Expected]]:
         if estimators:
             items = item_times_on(self._table, self._of(estimators), list(estimators.values()))
+            waits = self._waits(items, estimators)
             for row, (d, one) in enumerate(estimators.items()):
-                yield d, self._of_row(items, row, d, one)
+                yield d, self._of_row(items, row, d, one, waits.get(d))
 
     def _ops(self, estimators: dict[int, OpsEstimator]) -> Iterator[tuple[int, Expected]]:
         if estimators:
             items = ops_times_on(self._table, self._of(estimators), list(estimators.values()))
             idle = [does_nothing(item.cost) for item in self._table.items]
+            waits = self._waits(items, estimators)
             for row, (d, one) in enumerate(estimators.items()):
                 whole = (items.known[row] | idle).all()
-                yield d, self._of_ops(items, row, d, one) if whole else _UNKNOWN
+                yield d, self._of_ops(items, row, d, one, waits.get(d)) if whole else _UNKNOWN
 
     def _engines(self, estimators: dict[int, EngineEstimator]) -> Iterator[tuple[int, Expected]]:
         runs = EngineEstimator.runs(list(estimators.values()), self._table)
@@ -112,23 +116,27 @@ class _Together:
     def _of(self, places: Iterable[int]) -> list[Evaluation]:
         return [self._evaluations[d] for d in places]
 
-    def _of_row(self, items: Estimates, row: int, d: int, estimator: Estimator) -> Expected:
+    def _of_row(
+        self, items: Estimates, row: int, d: int, estimator: Estimator, waits: Waits | None
+    ) -> Expected:
         """The run, from kernels."""
         whole = items.total(row, self._table.columns.counts)
         if whole is None:
             return _UNKNOWN
-        whole = self._hosted(whole, items, row, d, estimator)
+        whole = self._hosted(whole, waits, d, estimator)
         spent = items.without_launches(row)
         most = _limiter_on(self._table, self._evaluations[d], spent, whole)
         return Expected(items=(), total=whole, limited_by=most)
 
-    def _of_ops(self, items: Estimates, row: int, d: int, estimator: OpsEstimator) -> Expected:
+    def _of_ops(
+        self, items: Estimates, row: int, d: int, estimator: OpsEstimator, waits: Waits | None
+    ) -> Expected:
         """The run, from ops one after another."""
         table = self._table
         whole = items.total(row, table.columns.counts)
         if whole is None:
             return _UNKNOWN
-        whole = self._hosted(estimator.of_run(whole), items, row, d, estimator)
+        whole = self._hosted(estimator.of_run(whole), waits, d, estimator)
         spent, limiter = items.without_launches(row), estimator.limiter
         if limiter is None:
             most = _limiter_on(table, self._evaluations[d], spent, whole)
@@ -138,13 +146,41 @@ class _Together:
         return Expected(items=(), total=whole, limited_by=most_of(limiters, known, table, whole))
 
     def _hosted(
-        self, whole: Estimate, items: Estimates, row: int, d: int, estimator: Predictor
+        self, whole: Estimate, waits: Waits | None, d: int, estimator: Predictor
     ) -> Estimate:
         """With the time that the device waits for the host."""
         runtime, device = self._runtimes[d], self._devices[d]
-        host = host_on(runtime, device, estimator)
-        each = () if host is None else items.of(row)
-        return with_host(whole, self._table, each, self._evaluations[d], runtime, device, host)
+        host = None if waits is None else host_on(runtime, device, estimator)
+        return with_host(whole, waits, runtime, device, host)
+
+    def _waits(self, items: Estimates, estimators: Mapping[int, Predictor]) -> dict[int, Waits]:
+        """How long the devices wait that have a host, all at once: a row for each of them."""
+        import numpy as np
+
+        hosts = {
+            row: (d, host)
+            for row, (d, one) in enumerate(estimators.items())
+            if (host := host_on(self._runtimes[d], self._devices[d], one)) is not None
+        }
+        if not hosts:
+            return {}
+        rows = list(hosts)
+        known = items.known[rows].T
+        bounds = np.nan_to_num(items.bounds[rows].T)
+        latencies = list(np.where(known, items.idle_start_s[rows].T, 0.0))
+        ends = []
+        for numbers, name in (
+            (items.value, "per_launch_s"),
+            (items.low, "low_s"),
+            (items.high, "high_s"),
+        ):
+            seconds = list(np.where(known, numbers[rows].T, bounds))
+            per_launch_s = np.array([getattr(host, name) for _, host in hosts.values()])
+            spent = waited(self._table, seconds, latencies, per_launch_s)
+            ends.append(np.broadcast_to(np.asarray(spent), len(rows)).tolist())
+        return {
+            d: each for (d, _), each in zip(hosts.values(), zip(*ends, strict=True), strict=True)
+        }
 
 
 def _limiter_on(

@@ -49,28 +49,6 @@ class Estimates:
         """The place of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
-    def of(self, device: int) -> tuple[Estimate | None, ...]:
-        """Those of a device one by one."""
-        texts = list(self._texts)
-        numbers = (self.value, self.low, self.high, self.launches_s, self.idle_start_s)
-        words = (self.known, self.level, self.reason, self.caution)
-        rows = zip(*(each[device].tolist() for each in (*numbers, *words)), strict=True)
-        return tuple(
-            Estimate(
-                value=value,
-                low=low,
-                high=high,
-                confidence=LEVELS[level],
-                reason=texts[reason],
-                launches_s=launches,
-                idle_start_s=idle,
-                caution=texts[caution],
-            )
-            if known
-            else None
-            for value, low, high, launches, idle, known, level, reason, caution in rows
-        )
-
     def without_launches(self, device: int) -> Floats:
         """Of each item of a device the time that is no launch; not a number where unknown."""
         seconds = self.value[device] - self.launches_s[device]
