@@ -81,7 +81,10 @@ def _question(dice: random.Random) -> tuple[str, str, dict[str, Any]]:
     ):
         if dice.random() < share:
             asked[name] = dice.choice(values)
-    return model, dice.choice(DEVICES), asked
+    device = dice.choice(DEVICES)
+    if "precision" not in asked and dice.random() < 0.5:
+        asked["autocast"] = dice.choice(("fp16", "bf16"))
+    return model, device, asked
 
 
 def _figures(analysis: gambrel.Analysis) -> tuple[float | None, ...]:
