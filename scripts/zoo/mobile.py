@@ -40,6 +40,10 @@ ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
     ("mobileclip-s1", "fastvit_mci1", "MobileCLIP-S1, image tower", 256, ("fastvit-mci1",)),
     ("mobileclip-s2", "fastvit_mci2", "MobileCLIP-S2, image tower", 256, ("fastvit-mci2",)),
     ("efficientvit-b1", "efficientvit_b1", "EfficientViT-B1", 288, ("efficientvit",)),
+    ("mnasnet-a1", "semnasnet_100", "MnasNet-A1, with squeeze and excitation", 224,
+     ("semnasnet-1.0",)),
+    ("regnet-x-200mf", "regnetx_002", "RegNetX-200MF", 224, ()),
+    ("efficientnet-v2-b0", "tf_efficientnetv2_b0", "EfficientNetV2-B0", 224, ()),
     ("swiftformer-xs", "swiftformer_xs", "SwiftFormer-XS", 224, ("swiftformer",)),
     ("swiftformer-s", "swiftformer_s", "SwiftFormer-S", 224, ()),
     ("swiftformer-l1", "swiftformer_l1", "SwiftFormer-L1", 224, ()),
@@ -47,6 +51,7 @@ ANY_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
 )  # fmt: skip
 #: Made for one side, or of another structure at others: the same.
 ONE_SIDE: tuple[tuple[str, str, str, int, tuple[str, ...]], ...] = (
+    ("efficientnet-v2-b1", "tf_efficientnetv2_b1", "EfficientNetV2-B1, 240x240", 240, ()),
     ("mobileclip-b", "vit_base_mci_224", "MobileCLIP-B, image tower", 224, ()),
     ("efficientformer-l3", "efficientformer_l3", "EfficientFormer-L3", 224, ()),
     ("efficientformer-l7", "efficientformer_l7", "EfficientFormer-L7", 224, ()),
@@ -81,7 +86,9 @@ def _subject(builder: str, side: int) -> Subject:
         import timm
         from timm.utils import reparameterize_model
 
-        model = timm.create_model(builder).eval()
+        # Padding as large as the window asks for: convolutions of TensorFlow pad in themselves.
+        padding = {"pad_type": ""} if builder.startswith("tf_") else {}
+        model = timm.create_model(builder, **padding).eval()
         if builder.startswith(_MERGED):
             model = reparameterize_model(model)
         if hasattr(model, "distilled_training"):
