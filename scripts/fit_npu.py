@@ -59,6 +59,8 @@ STARTS = {
     "litert-edgetpu": ({"int8": 5e-4}, 4e12, 50e9, 30e9, 30e9),
     "cann": ({"fp16": 5e-4}, 1e13, 1e10, 6e10, 6e10),
     "vitisai": ({"int8": 5e-4}, 2e12, 16e9, 5e9, 30e9),
+    # Weights at the rate of the board's flash.
+    "st-neural-art": ({"int8": 0.0}, 1e11, 1e8, 4e8, 4e8),
     # By the shares of Hexagon NPUs (`tiled_classes`).
     "qaic": ({"fp16": 4e-4, "int8": 4e-4}, 2.5e13, 139e9, 137e9, 110e9),
     # Peak; weights from the host at what VGG's take.
@@ -90,7 +92,16 @@ CORES = {"qaic": (4, 16)}
 #: What few models tell apart of a chip whose fit starts from shares of its maker's others.
 SHARED = {"qaic": (("start",), ("vector",), ("activation", "ahead"), ("fp16", "int8"))}
 #: Runtimes whose tiling was chosen by the rows of one publisher, all there are.
-YOUNG = ("cann", "qaic", "vitisai")
+YOUNG = ("cann", "qaic", "st-neural-art", "vitisai")
+#: Of one chip, whose clock and flash its makers do not scale: nothing is carried to others.
+ALONE = ("st-neural-art",)
+#: Activations of a product that stayed on chip, and the upper end of networks with more. Those of
+#: MobileNetV2 1.4 (2.3 MB) stay; of SSDLite-MobileNetV2 at 300 (2.7) and DeepLab at 416 (2.6) the
+#: widest tensor is outside by ST's tables: 2.8 and 3.3 times what smaller ones let expect.
+OUTSIDE = {"st-neural-art": (2.5e6, 3.5)}
+#: Softmaxes and norms over rows run on the processor beside the NPU: the upper end of networks of
+#: blocks of attention is what ops there cost the one network (SqueezeNet 1.0) that shows it.
+BESIDE = {"st-neural-art": 9.0}
 #: The USB Accelerator as installed (libedgetpu1-std) runs at half the clock that was measured.
 HALF_CLOCK = {"coral-edge-tpu": 2.0}
 #: Under these runtimes calls from a host were timed, under the first from Python.
@@ -266,12 +277,17 @@ def fit_all(found: Sequence[Task]) -> tuple[TiledConstants, ...]:
     for task in found:
         pooled[task.runtime] += [] if task.few else task.ratios()
     fitted = {t: _finished(t.fitted(), t.runs, t.ratios(), pooled[t.runtime]) for t in found}
-    ends = {name: _attention_high(name, fitted) for name in HEXAGON}
+    ends = {name: _attention_high(name, fitted) for name in HEXAGON} | BESIDE
     return _called(
-        tuple(
-            msgspec.structs.replace(_outermost(c, t, fitted), attention_high=ends.get(t.runtime))
-            for t, c in fitted.items()
-        )
+        tuple(_ending(_outermost(c, t, fitted), ends.get(t.runtime)) for t, c in fitted.items())
+    )
+
+
+def _ending(c: TiledConstants, attention_high: float | None) -> TiledConstants:
+    """With the upper ends of what differs more."""
+    room, high = OUTSIDE.get(c.runtime, (None, None))
+    return msgspec.structs.replace(
+        c, attention_high=attention_high, room_bytes=room, outside_high=high
     )
 
 
@@ -445,7 +461,9 @@ def _rounded(c: TiledConstants) -> TiledConstants:
 def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
     """What a datasheet tells, from chips that have rows and published roofs."""
     found = []
-    for name in dict.fromkeys(c.runtime for c in fitted if c.cores is None):
+    for name in dict.fromkeys(
+        c.runtime for c in fitted if c.cores is None and c.runtime not in ALONE
+    ):
         known = [
             (c, roof.flop_per_s / 2, memory.byte_per_s)
             for c in fitted

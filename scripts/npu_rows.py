@@ -237,6 +237,11 @@ QAIC_TIMES = Path(__file__).parents[1] / "benchmarks/data/qaic/mlperf.csv"
 QAIC_UNSEEN = QAIC_TIMES.with_name("ultra.csv")
 #: Times on AMD's NPUs; see the README beside them.
 RYZEN_TIMES = Path(__file__).parents[1] / "benchmarks/data/ryzen/networks.csv"
+#: Times on ST's NPU, and of an older release of its compiler; see the README beside them.
+STM32N6_TIMES = Path(__file__).parents[1] / "benchmarks/data/stm32n6/networks.csv"
+STM32N6_UNSEEN = STM32N6_TIMES.with_name("release_2.csv")
+#: Of networks whose activations or fallbacks go to the memory outside the chip: not fitted.
+STM32N6_OUTSIDE = STM32N6_TIMES.with_name("external_ram.csv")
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
@@ -283,7 +288,8 @@ def rows(folder: Path) -> tuple[Row, ...]:
     detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
     tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
     servers = (*timed("cann", ASCEND_TIMES), *timed("qaic", QAIC_TIMES))
-    return (*tables, *_coral(), *phones, *notebooks, *servers)
+    boards = timed("st-neural-art", STM32N6_TIMES)
+    return (*tables, *_coral(), *phones, *notebooks, *servers, *boards)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:

@@ -21,7 +21,7 @@ import fit_npu
 import fit_streams
 import rknn_boards
 from gambrel.analysis.estimate.constants import Calibration, packaged
-from gambrel.analysis.estimate.tiled import BLOCKS, from_datasheet
+from gambrel.analysis.estimate.tiled import from_datasheet, suited
 from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledConstants
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, fit, pull_of, scales_of
 from gambrel.analysis.estimate.user_models import start_of_chip
@@ -41,6 +41,8 @@ from npu_rows import (
     QUALCOMM_NETWORKS,
     QUALCOMM_UNSEEN,
     RUNTIMES,
+    STM32N6_OUTSIDE,
+    STM32N6_UNSEEN,
     Row,
     bench,
     rows,
@@ -77,6 +79,10 @@ UNSEEN = {
         INTEL_CALLS: "calls from Python",
     },
     ("openvino-npu", "intel-npu-lunar-lake"): {INTEL_UNSEEN: "calls after a pause"},
+    ("st-neural-art", "stm32n6"): {
+        STM32N6_UNSEEN: "release 2.0",
+        STM32N6_OUTSIDE: "activations outside the chip",
+    },
 }
 TARGETS = {"qnn": "15 %", "rknn": "15 %", "axera": "15 %"}
 
@@ -205,8 +211,8 @@ def _start(what: str, device: str, others: tuple[TiledConstants, ...]) -> TiledC
 
 def _run(row: Row, expected: float, c: TiledConstants | StreamConstants) -> Run:
     sol, roofline = _limits(row)
-    if isinstance(c, TiledConstants) and row.measured.run.attentions >= BLOCKS:
-        c = c.of_attention()
+    if isinstance(c, TiledConstants):
+        c, _ = suited(c, row.measured.run)
     call_s = c.call_s if isinstance(c, TiledConstants) else 0.0
     return Run(
         name=f"{row.model} {row.precision} batch {row.batch}",

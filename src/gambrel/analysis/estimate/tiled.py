@@ -97,6 +97,23 @@ def idle(constants: TiledConstants, work: TiledTable) -> Size:
     return every / minimum(every, maximum(alone, work.inputs))
 
 
+def suited(c: TiledConstants, work: TiledTable) -> tuple[TiledConstants, str]:
+    """Constants with the range that a network asks for, and what the reader is told of it.
+
+    Args:
+        c: Of the chip.
+        work: Of the network.
+    """
+    why = ""
+    if work.attentions >= BLOCKS and c.attention_high is not None:
+        c = c.of_attention()
+        why = "; networks with attention differ more, by how they are exported"
+    if c.room_bytes is not None and float(work.widest_bytes) > c.room_bytes:
+        c = c.of_outside()
+        why += "; its activations leave the chip, for a memory that was hardly measured"
+    return c, why
+
+
 class TiledEstimator:
     """Predicts whole runs.
 
@@ -117,10 +134,8 @@ class TiledEstimator:
         work, c = table.tiled, self._constants
         if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
             return None
-        reason = self._reason
-        if work.attentions >= BLOCKS and c.attention_high is not None:
-            c = c.of_attention()
-            reason += "; networks with attention differ more, by how they are exported"
+        c, why = suited(c, work)
+        reason = self._reason + why
         longer = float(idle(c, work))
         groups = [self._group([work.works[i] for i in g], longer) for g in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))

@@ -31,6 +31,9 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         high: Upper end.
         attention_high: Upper end for networks of blocks of attention, whose exports differ more;
             None: the same.
+        room_bytes: Most activations of a product or a sum that stay on a chip whose other memory
+            was hardly measured; None: all do, or its rate is known.
+        outside_high: Upper end for networks with more.
         confidence: ``high``, ``medium`` or ``low``.
         note: What else a reader should know, as a clause.
         held_out: Errors on models that were not fitted; None for a user's own.
@@ -52,6 +55,8 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     softmax_per_s: float | None = None
     handed_per_s: float | None = None
     attention_high: float | None = None
+    room_bytes: float | None = None
+    outside_high: float | None = None
     cores: tuple[int, int] | None = None
     call_s: float = 0.0
     held_out: HeldOut | None = None
@@ -61,6 +66,11 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         if self.attention_high is None:
             return self
         high = max(self.high, self.attention_high)
+        return msgspec.structs.replace(self, high=high, confidence="low")
+
+    def of_outside(self) -> TiledConstants:
+        """The same for networks whose activations leave the chip."""
+        high = max(self.high, self.outside_high or 0.0)
         return msgspec.structs.replace(self, high=high, confidence="low")
 
     @property

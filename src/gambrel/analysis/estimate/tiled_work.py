@@ -93,6 +93,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         linked: What is loaded ahead crosses the link to the host: the device has no other memory.
         attentions: Blocks of attention, fused or as two products of activations.
         inputs: Inputs at once.
+        widest_bytes: Activations that a product or a sum reads and writes, of the one with most.
     """
 
     works: tuple[TiledWork, ...]
@@ -105,6 +106,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     linked: bool = False
     attentions: float = 0.0
     inputs: Size = 1
+    widest_bytes: Size = 0
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -144,6 +146,7 @@ def tiled_table(table: CostTable) -> TiledTable:
         linked=any(item.passed_bytes is not None for item in table.items),
         attentions=sum(_attentions(item.view) * item.count for item in table.items),
         inputs=inputs_at_once(table),
+        widest_bytes=_widest(table),
     )
 
 
@@ -151,6 +154,17 @@ def inputs_at_once(table: CostTable) -> Size:
     """Inputs at once: the largest batch of a convolution or an attention."""
     views = (i.view for i in table.items if i.view.kind in ("convolution", "attention"))
     return reduce(maximum, (v.size("batch", 1) for v in views), 1)
+
+
+def _widest(table: CostTable) -> Size:
+    """Of the product or the sum with most: its activations, the model's input included."""
+    sizes: list[Size] = [0]
+    for item in table.items:
+        given = tuple(t for t in item.view.inputs if t.role not in _CONSTANT)
+        joins = item.view.kind == "elementwise" and len(given) > 1
+        if joins or item.view.kind in _PRODUCTS:
+            sizes.append(distinct_bytes((*given, *item.view.outputs)))
+    return reduce(maximum, sizes)
 
 
 def _attentions(view: OpView) -> float:
