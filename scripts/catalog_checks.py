@@ -60,6 +60,7 @@ RIDGE_EXCEPTIONS: Final[dict[tuple[str, str, str], str]] = {
     ("tpu-v6e", "matrix", "int4"): _NARROW,
     ("jetson-agx-thor-t5000", "matrix", "fp8"): _LPDDR,
     ("jetson-agx-thor-t5000", "matrix", "int8"): _LPDDR,
+    ("rdk-s100p", "matrix", "int8"): _LPDDR,
     ("cloud-ai-100-pro", "matrix", "int8"): _LPDDR,
     ("cloud-ai-100-ultra", "matrix", "int8"): _LPDDR,
     ("ax620q", "matrix", "int4"): _NARROW,

@@ -14,7 +14,7 @@ _ANY: Final = "any"
 _OFTEN_EMPTY: Final = frozenset(
     {
         *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
-        *("handed_per_s", "attention_high", "call_s", "cores", "models"),
+        *("handed_per_s", "attention_high", "call_s", "cores", "models", "streamed", "width"),
         *("room_bytes", "outside_high"),
         *("held_out", "unpack", "error"),
         *("attention_flop_per_s", "cache_byte_per_s", "prompt_start_s"),
@@ -60,6 +60,8 @@ def _stated(value: Any) -> Any:
 
 def _text(value: Any, depth: int) -> str:
     """JSON with what fits on a line on one, a space for each level."""
+    if isinstance(value, float):
+        return _number(value)
     if not isinstance(value, dict | list) or not value:
         return json.dumps(value, ensure_ascii=False)
     start, end = "{}" if isinstance(value, dict) else "[]"
@@ -72,6 +74,14 @@ def _text(value: Any, depth: int) -> str:
         return f"{start}{lines[0]}{end}"
     inner = "\n" + " " * (depth + 1)
     return start + inner + f",{inner}".join(lines) + "\n" + " " * depth + end
+
+
+def _number(value: float) -> str:
+    """The shortest of its forms: ``4.116e11`` for ``411600000000.0``."""
+    digits, power = f"{value:.15e}".split("e")
+    short = f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+    usual = json.dumps(value)
+    return short if float(short) == value and len(short) < len(usual) else usual
 
 
 def _packed(pieces: list[str], width: int) -> list[str]:

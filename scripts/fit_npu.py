@@ -63,6 +63,8 @@ STARTS = {
     "st-neural-art": ({"int8": 0.0}, 1e11, 1e8, 4e8, 4e8),
     # By the shares of Hexagon NPUs (`tiled_classes`).
     "qaic": ({"fp16": 4e-4, "int8": 4e-4}, 2.5e13, 139e9, 137e9, 110e9),
+    "openexplorer": ({"int8": 3e-4}, 4e12, 10e9, 20e9, 20e9),
+    "voyager": ({"int8": 1e-4}, 4e13, 2e10, 8e10, 2e10),
     # Peak; weights from the host at what VGG's take.
     "edgetpu": ({"int8": 1e-4}, 2e12, 2e9, 5e9, 0.42e9),
 }
@@ -71,9 +73,16 @@ RATIOS = {"fp16": 1.0, "int16": 1.8, "int8": 3.2}
 #: Runtimes that hand the graph to Qualcomm's compiler: a chip's fit starts from its own runtime's.
 CARRIED = ("litert", "onnxruntime")
 #: Softmaxes have a rate of their own; on Rockchip's they start well below the vector unit's.
-SOFTMAX = {"litert": 1.0, "onnxruntime": 1.0, "rknn": 0.2, "coreml": 0.1, "cann": 0.2}
+SOFTMAX = {
+    "litert": 1.0,
+    "onnxruntime": 1.0,
+    "rknn": 0.2,
+    "coreml": 0.1,
+    "cann": 0.2,
+    "openexplorer": 0.2,
+}
 #: Elements of inputs handed over per second, in fp32, where a fit tells them apart.
-HANDED = {"openvino-npu": 2e8, "onnxruntime": 8e8}
+HANDED = {"openvino-npu": 2e8, "onnxruntime": 8e8, "voyager": 4e9}
 #: What a call costs whatever the chip computes.
 STARTING = ("start", "handed")
 #: Where each number format has a start of its own, few rows tell it from what inputs add.
@@ -92,7 +101,9 @@ CORES = {"qaic": (4, 16)}
 #: What few models tell apart of a chip whose fit starts from shares of its maker's others.
 SHARED = {"qaic": (("start",), ("vector",), ("activation", "ahead"), ("fp16", "int8"))}
 #: Runtimes whose tiling was chosen by the rows of one publisher, all there are.
-YOUNG = ("cann", "qaic", "st-neural-art", "vitisai")
+YOUNG = ("cann", "openexplorer", "qaic", "st-neural-art", "vitisai", "voyager")
+#: Runtimes whose rows are rates with frames in flight.
+RATES = ("voyager",)
 #: Of one chip, whose clock and flash its makers do not scale: nothing is carried to others.
 ALONE = ("st-neural-art",)
 #: Activations of a product that stayed on chip, and the upper end of networks with more. Those of
@@ -112,8 +123,12 @@ BRIEF_S = 1e-3
 EVERY = "openvino-npu"
 #: Fewer models than this are no calibration.
 FEW = 6
-#: Chips with fewer, and the one of the same design that their fit starts from.
+_YOLO = "yolo"
+#: Chips with fewer, or with detectors alone, and the one of the same design that their fit starts
+#: from: YOLOs do not tell at what rate weights arrive.
 NEAR = {
+    "rdk-s100p": "rdk-s100",
+    "rdk-s600": "rdk-s100",
     "apple-a16": "apple-a15",
     "apple-a17-pro": "apple-a15",
     "intel-npu-arrow-lake": "intel-npu-meteor-lake",
@@ -324,8 +339,9 @@ def _outermost(
 
 
 def _family(model: str) -> str:
-    """The letters that its name begins with: ``yolo`` of ``yolo11s``."""
-    return "".join(takewhile(str.isalpha, model))
+    """The letters that its name begins with: ``yolo`` of ``yolo11s``, and of ``yolov8s``."""
+    letters = "".join(takewhile(str.isalpha, model))
+    return _YOLO if letters.startswith(_YOLO) else letters
 
 
 def _no_slower(c: TiledConstants) -> TiledConstants:
@@ -383,6 +399,7 @@ def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
         softmax_per_s=vector * SOFTMAX[name] if name in SOFTMAX else None,
         handed_per_s=HANDED.get(name),
         cores=CORES.get(name),
+        streamed=name in RATES,
     )
 
 
@@ -419,8 +436,6 @@ def _finished(
         mape=round(statistics.fmean(errors), 4),
         median=round(statistics.median(errors), 4),
         inside=round(sum(low <= r <= high for r in ratios) / len(ratios), 4),
-        width=round(high / low, 3),
-        by_framework={},
     )
     return msgspec.structs.replace(
         _rounded(c),

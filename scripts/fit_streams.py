@@ -246,7 +246,6 @@ def _finished(
         mape=round(statistics.fmean(errors), 4),
         median=round(statistics.median(errors), 4),
         inside=round(statistics.fmean(_inside(c, without[r.model], r) for r in rows), 4),
-        width=round(c.high / c.low, 3),
         by_framework={
             f"batch {b}": round(
                 statistics.fmean(e for e, r in zip(errors, rows, strict=True) if r.batch == b), 4

@@ -229,6 +229,9 @@ QUALCOMM_NETWORKS = QUALCOMM_TIMES.with_name("networks_unseen.csv")
 QUALCOMM_2024 = QUALCOMM_TIMES.with_name("detectors_2024.csv")
 #: Times of batches on Huawei's inference chips; see the README beside them.
 ASCEND_TIMES = Path(__file__).parents[1] / "benchmarks/data/ascend/networks.csv"
+#: Times on boards with a BPU of Horizon's, rates of cards with an Axelera Metis; see the READMEs.
+HORIZON_TIMES = Path(__file__).parents[1] / "benchmarks/data/horizon/networks.csv"
+AXELERA_RATES = Path(__file__).parents[1] / "benchmarks/data/axelera/rates.csv"
 #: Of an AXERA chip on a card, to which nothing is fitted but how far the range reaches.
 AXERA_CARDS = Path(__file__).parents[1] / "benchmarks/data/axera/card.csv"
 #: Submissions to MLPerf on Qualcomm's cards; see the README beside them.
@@ -288,8 +291,9 @@ def rows(folder: Path) -> tuple[Row, ...]:
     detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
     tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
     servers = (*timed("cann", ASCEND_TIMES), *timed("qaic", QAIC_TIMES))
-    boards = timed("st-neural-art", STM32N6_TIMES)
-    return (*tables, *_coral(), *phones, *notebooks, *servers, *boards)
+    boards = (*_coral(), *timed("openexplorer", HORIZON_TIMES), *timed("voyager", AXELERA_RATES))
+    controllers = timed("st-neural-art", STM32N6_TIMES)
+    return (*tables, *boards, *phones, *notebooks, *servers, *controllers)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:

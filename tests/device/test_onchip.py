@@ -45,9 +45,9 @@ def test_published_levels_add_up(device, size, levels):
 @pytest.mark.parametrize(
     ("device", "like"),
     [
-        ("hailo-8", "jetson-agx-thor-t5000"),  # publishes nothing: the largest of the edge devices
-        ("snapdragon-8-gen-3", "jetson-agx-thor-t5000"),  # VTCM only, not the system cache
-        ("jetson-agx-orin-32gb", "jetson-agx-thor-t5000"),  # multiprocessors, but no L2
+        ("hailo-8", "metis-m2"),  # publishes nothing: the largest of the edge devices
+        ("snapdragon-8-gen-3", "metis-m2"),  # VTCM only, not the system cache
+        ("jetson-agx-orin-32gb", "metis-m2"),  # multiprocessors, but no L2
         ("h100-nvl-94gb", "mi300x"),  # L2, but not the number of multiprocessors
         ("rx-7800-xt", "rtx-5090"),
         ("m1", "ipu-bow"),  # no Apple chip publishes all of it: the largest of all but a wafer

@@ -87,6 +87,10 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         interleaved: The same of an element that is taken out of a row by a slice with a step.
         windowed: The same of an element of a tensor of six dimensions that is brought to another
             order in 16 bits, as where windows are cut out of a plane or put back.
+        dense_groups: A convolution of groups passes as the dense one, with zeros for the weights
+            between its groups; depthwise ones do not.
+        held_bytes: Weights that stay on the chip from run to run, of devices with memory of their
+            own.
         free_input_bytes: Bytes of the model's inputs whose handing over does not show beside the
             start of an inference. Where it is told, quantized graphs are given quantized inputs and
             others fp32, and what is beyond counts; None: all elements count, in any format.
@@ -101,6 +105,8 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ordered: float = 2.0
     interleaved: float = 0.0
     windowed: float = 0.0
+    dense_groups: bool = False
+    held_bytes: int = 0
     free_input_bytes: int | None = None
     source: Source | None = None
 

@@ -166,6 +166,31 @@ def test_rockchips_atoms_are_16_channels_in_and_32_out():
     assert convolution(48, 48, 1, tiling=tiling).macs == 100 * 48 * 64
 
 
+def test_groups_are_dense_where_the_unit_holds_matrices():
+    """32 groups of 4 channels: 128 times 128, with as many weights; not depthwise ones."""
+    tiling = UnitTiling(window=1.0, dense_groups=True)
+    found = convolution(128, 128, 3, groups=32, tiling=tiling)
+    assert found.macs == 100 * 9 * 128 * 128
+    assert found.ahead_bytes == 128 * 128 * 9 * 2
+    assert convolution(64, 64, 3, groups=64, tiling=tiling).macs == 0
+
+
+def test_weights_that_stay_on_the_chip_are_not_loaded_again():
+    """ResNet-50 has 25.5 million, of which a Metis keeps 16 million bytes."""
+    workload = load("resnet50")
+    bench = Workbench(workload, workload.resolve_symbols({}), Conventions())
+    tables = []
+    for name in ("voyager", "axera"):
+        plan = plan_of(runtime(name), load_device("rdk-x5"), off_chip_only=False, on_chip_bytes=0)
+        tables.append(
+            bench.on(Machine(load_device("rdk-x5"), Settings())).table("int8", plan).tiled
+        )
+    held, loaded = tables
+    assert held.loads == pytest.approx(loaded.ahead_bytes, rel=0.01)
+    assert held.ahead_bytes == pytest.approx(loaded.ahead_bytes - 16e6, rel=0.01)
+    assert held.late_bytes <= held.ahead_bytes
+
+
 def test_depthwise_is_a_tenth_of_an_element_per_multiply_add():
     assert convolution(64, 64, 3, 64).vector == pytest.approx(0.1 * 100 * 9 * 64)
 

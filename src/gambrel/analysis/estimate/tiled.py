@@ -143,6 +143,7 @@ class TiledEstimator:
         both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
         shares = _shares(groups, work, both - run, start)
         whole = _called(ranged(start + both, c, reason, start), c.call_s)
+        whole = msgspec.structs.replace(whole, streamed=c.streamed)
         return WholeTimes(
             items=self._items(work, groups, both - run),
             total=self._doubted(whole, work),
@@ -186,7 +187,7 @@ class TiledEstimator:
         self, work: TiledTable, groups: list[_Group], waits: float
     ) -> tuple[Estimate | None, ...]:
         """Each item's part of its group, and of the time that the run waits for what it loads."""
-        share = waits / work.ahead_bytes if work.ahead_bytes else 0.0
+        share = waits / work.loads if work.loads else 0.0
         seconds = [w.ahead_bytes * share for w in work.works]
         for group, indices in zip(groups, work.groups, strict=True):
             for i, part in zip(indices, group.parts, strict=True):
@@ -314,7 +315,7 @@ def _own_reason(c: TiledConstants) -> str:
 def _limiters(work: TiledTable, groups: list[_Group], waits: float) -> tuple[Limiter, ...]:
     """What takes longest of each item: its group's work, or what it waits for to be loaded."""
     found = [Limiter.MEMORY] * len(work.works)
-    wait_s = waits / work.ahead_bytes if work.ahead_bytes else 0.0
+    wait_s = waits / work.loads if work.loads else 0.0
     for group, indices in zip(groups, work.groups, strict=True):
         for i, part in zip(indices, group.parts, strict=True):
             loads = work.works[i].ahead_bytes * wait_s > part

@@ -24,6 +24,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
             apart from the fixed time.
         cores: That a single input is spread over, and that there are, of chips whose cores take
             inputs by themselves where there are enough; None: all work on any input.
+        streamed: They are fitted to rates with frames in flight, and so is what they predict.
         call_s: What a call from a host took at most beside, s: the slow end of the range has it.
         rows: Measured runs behind them.
         models: Different models among these.
@@ -58,6 +59,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     room_bytes: float | None = None
     outside_high: float | None = None
     cores: tuple[int, int] | None = None
+    streamed: bool = False
     call_s: float = 0.0
     held_out: HeldOut | None = None
 

@@ -24,6 +24,7 @@ from gambrel.ops.base import (
     holds,
     is_zero,
     largest_first,
+    minimum,
     product,
     real,
     total,
@@ -86,7 +87,7 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
         groups: Items that run together, by index; every item is in one group.
         counts: Executions of each group.
         formats: Number formats of multiply-adds, the one of most first.
-        ahead_bytes: Of the whole run.
+        ahead_bytes: Of the whole run, less what stays on the chip from run to run.
         late_bytes: What of them has no room on chip ahead of its group.
         handed: Elements of the model's inputs, which the host hands over at each run, in fp32 and
             as far as it shows.
@@ -107,6 +108,11 @@ class TiledTable(msgspec.Struct, frozen=True, kw_only=True):
     attentions: float = 0.0
     inputs: Size = 1
     widest_bytes: Size = 0
+
+    @property
+    def loads(self) -> float:
+        """Bytes that ops need loaded, whether they stay on the chip from run to run or not."""
+        return sum(a * n for a, n in zip(self.sums("ahead_bytes"), self.counts, strict=True))
 
     def sums(self, name: str) -> list[float]:
         """One field of `TiledWork`, summed over each group."""
@@ -132,16 +138,17 @@ def tiled_table(table: CostTable) -> TiledTable:
     formats = largest_first(macs)
     groups = groups_of(table)
     counts = tuple(table.items[group[0]].count for group in groups)
-    ahead = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
+    loads = (w.ahead_bytes * item.count for w, item in zip(works, table.items, strict=True))
+    ahead = maximum(total(loads) - table.tiling.held_bytes, 0)
     weights = (total(works[i].ahead_bytes for i in group) for group in groups)
-    late = (maximum(w - AHEAD_BYTES, 0) * n for w, n in zip(weights, counts, strict=True))
+    late = total(maximum(w - AHEAD_BYTES, 0) * n for w, n in zip(weights, counts, strict=True))
     return TiledTable(
         works=works,
         groups=groups,
         counts=counts,
         formats=formats,
-        ahead_bytes=real(total(ahead)),
-        late_bytes=real(total(late)),
+        ahead_bytes=real(ahead),
+        late_bytes=real(minimum(late, ahead)),
         handed=real(_handed(table, formats)),
         linked=any(item.passed_bytes is not None for item in table.items),
         attentions=sum(_attentions(item.view) * item.count for item in table.items),
@@ -255,7 +262,7 @@ def tiled_work(item: Item, tiling: UnitTiling) -> TiledWork:
         vector=vector * width + _taken_apart(view, tiling),
         softmax=SOFTMAX * _softmax_elements(view) * width,
         moved_bytes=0 if _passes(view) else moved,
-        ahead_bytes=weights * STORED_WEIGHT.get(dtype, 1.0) + given,
+        ahead_bytes=weights * _spread(view, tiling) * STORED_WEIGHT.get(dtype, 1.0) + given,
     )
 
 
@@ -295,13 +302,21 @@ def is_depthwise(view: OpView) -> bool:
     return holds(groups > 1) and holds(groups == view.size("in_channels"))
 
 
+def _spread(view: OpView, tiling: UnitTiling) -> Size:
+    """How many times its weights a convolution of groups has as a dense one."""
+    dense = tiling.dense_groups and view.kind == "convolution" and not is_depthwise(view)
+    return view.size("groups", 1) if dense else 1
+
+
 def _convolution(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     groups, taps = view.size("groups", 1), product(view.size("kernel"))
     positions = view.size("batch") * product(view.size("spatial")) * taps
     cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
     if is_depthwise(view):
         return 0, tiling.depthwise * positions * cout * groups
-    if groups > 1:  # narrow groups share one pass
+    if groups > 1 and tiling.dense_groups:
+        cin, cout = view.size("in_channels"), view.size("out_channels")
+    elif groups > 1:  # narrow groups share one pass
         side_by_side = max(1, tiling.in_channels // cin)
         return positions * _padded(cin, cout, tiling) * groups / side_by_side, 0.0
     return positions * _padded(cin, cout, tiling) * (tiling.window if taps > 1 else 1.0), 0.0
