@@ -10,11 +10,13 @@ TARGET: Final = Path(__file__).parents[1] / "src/gambrel/analysis/calibration/co
 WIDTH: Final = 120
 #: A set for all frameworks describes their average unless it says whose kernels.
 _ANY: Final = "any"
+#: Sections whose rates are written with powers of ten.
+_SHORT: Final = frozenset({"tiled", "tiled_classes", "streams"})
 #: What may be left out where it is empty.
 _OFTEN_EMPTY: Final = frozenset(
     {
         *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
-        *("handed_per_s", "attention_high", "call_s", "cores", "models"),
+        *("handed_per_s", "attention_high", "call_s", "cores", "flight", "kept_bytes", "models"),
         *("room_bytes", "outside_high"),
         *("held_out", "unpack", "error"),
         *("attention_flop_per_s", "cache_byte_per_s", "prompt_start_s"),
@@ -58,20 +60,33 @@ def _stated(value: Any) -> Any:
     return {k: _stated(v) for k, v in value.items() if v or k not in _OFTEN_EMPTY}
 
 
-def _text(value: Any, depth: int) -> str:
+def _text(value: Any, depth: int, *, short: bool = False) -> str:
     """JSON with what fits on a line on one, a space for each level."""
+    if short and isinstance(value, float):
+        return _brief(value)
     if not isinstance(value, dict | list) or not value:
         return json.dumps(value, ensure_ascii=False)
     start, end = "{}" if isinstance(value, dict) else "[]"
     if isinstance(value, dict):
-        pieces = [f"{json.dumps(k)}: {_text(v, depth + 1)}" for k, v in value.items()]
+        pieces = [
+            f"{json.dumps(k)}: {_text(v, depth + 1, short=short or (not depth and k in _SHORT))}"
+            for k, v in value.items()
+        ]
     else:
-        pieces = [_text(v, depth + 1) for v in value]
+        pieces = [_text(v, depth + 1, short=short) for v in value]
     lines = _packed(pieces, WIDTH - depth - 1)
     if len(lines) == 1 and "\n" not in lines[0]:
         return f"{start}{lines[0]}{end}"
     inner = "\n" + " " * (depth + 1)
     return start + inner + f",{inner}".join(lines) + "\n" + " " * depth + end
+
+
+def _brief(value: float) -> str:
+    """The shortest that reads back as the same number."""
+    whole = json.dumps(value)
+    found = next(t for n in range(18) if float(t := f"{value:.{n}e}") == value)
+    digits, _, power = found.partition("e")
+    return min(whole, f"{digits}e{int(power)}", key=len)
 
 
 def _packed(pieces: list[str], width: int) -> list[str]:
