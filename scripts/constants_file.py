@@ -14,7 +14,8 @@ _ANY: Final = "any"
 _OFTEN_EMPTY: Final = frozenset(
     {
         *("note", "by_framework", "inside_by_bin", "softmax_per_s", "softmax_share"),
-        *("handed_per_s", "attention_high", "call_s", "cores", "models", "streamed", "width"),
+        *("handed_per_s", "attention_high", "call_s", "cores", "flight", "kept_bytes", "models"),
+        *("streamed", "width"),
         *("room_bytes", "outside_high"),
         *("held_out", "unpack", "error"),
         *("attention_flop_per_s", "cache_byte_per_s", "prompt_start_s"),

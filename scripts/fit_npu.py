@@ -27,7 +27,12 @@ from fit_streams import fit_streams, outward, tails
 from fit_streams import line as stream_line
 from gambrel.analysis.estimate.held_out import HeldOut
 from gambrel.analysis.estimate.tiled import BLOCKS
-from gambrel.analysis.estimate.tiled_constants import StreamConstants, TiledClass, TiledConstants
+from gambrel.analysis.estimate.tiled_constants import (
+    Flight,
+    StreamConstants,
+    TiledClass,
+    TiledConstants,
+)
 from gambrel.analysis.estimate.tiled_fit import MeasuredRuns, Scale, fit, pull_of
 from gambrel.device.catalog import load as load_device
 from gambrel.device.roofs import main_memory, resolve
@@ -61,6 +66,8 @@ STARTS = {
     "vitisai": ({"int8": 5e-4}, 2e12, 16e9, 5e9, 30e9),
     # Weights at the rate of the board's flash.
     "st-neural-art": ({"int8": 0.0}, 1e11, 1e8, 4e8, 4e8),
+    "dpu": ({"int8": 1.5e-4}, 6e11, 1e10, 5e9, 5e9),
+    "dpu-versal": ({"int8": 5e-4}, 1.8e13, 1e11, 1e10, 8e10),
     # By the shares of Hexagon NPUs (`tiled_classes`).
     "qaic": ({"fp16": 4e-4, "int8": 4e-4}, 2.5e13, 139e9, 137e9, 110e9),
     "openexplorer": ({"int8": 3e-4}, 4e12, 10e9, 20e9, 20e9),
@@ -82,7 +89,13 @@ SOFTMAX = {
     "openexplorer": 0.2,
 }
 #: Elements of inputs handed over per second, in fp32, where a fit tells them apart.
-HANDED = {"openvino-npu": 2e8, "onnxruntime": 8e8, "voyager": 4e9}
+HANDED = {
+    "openvino-npu": 2e8,
+    "onnxruntime": 8e8,
+    "voyager": 4e9,
+    "dpu": 4.1e8,
+    "dpu-versal": 4.5e8,
+}
 #: What a call costs whatever the chip computes.
 STARTING = ("start", "handed")
 #: Where each number format has a start of its own, few rows tell it from what inputs add.
@@ -98,10 +111,29 @@ TOLD = 0.2
 PROVEN, WIDER = 100, 1.05
 #: Cores that a single input is spread over, and all, where cores take inputs by themselves.
 CORES = {"qaic": (4, 16)}
+#: Calls in flight: inputs of a call, calls on cores of their own, bandwidth in calls (fitted where
+#: several share it), cores of the processor, and what batch handlers keep of feature maps (PG389).
+FLIGHTS = {
+    "zcu102": Flight(inputs=1, calls=3, bandwidth=1.7, hosts=4),
+    "zcu104": Flight(inputs=1, calls=2, bandwidth=1.7, hosts=4),
+    "kv260": Flight(inputs=1, calls=1, bandwidth=1.0, hosts=4),
+    "vck190": Flight(inputs=6, calls=1, bandwidth=1.0, hosts=2, kept_bytes=16 * 131072),
+}
+#: Boards of which two columns of a table tell what a call costs their processor: it is not fitted.
+READ_OFF = ("zcu102", "zcu104", "kv260")
 #: What few models tell apart of a chip whose fit starts from shares of its maker's others.
 SHARED = {"qaic": (("start",), ("vector",), ("activation", "ahead"), ("fp16", "int8"))}
 #: Runtimes whose tiling was chosen by the rows of one publisher, all there are.
-YOUNG = ("cann", "openexplorer", "qaic", "st-neural-art", "vitisai", "voyager")
+YOUNG = (
+    "cann",
+    "dpu",
+    "dpu-versal",
+    "openexplorer",
+    "qaic",
+    "st-neural-art",
+    "vitisai",
+    "voyager",
+)
 #: Runtimes whose rows are rates with frames in flight.
 RATES = ("voyager",)
 #: Of one chip, whose clock and flash its makers do not scale: nothing is carried to others.
@@ -400,6 +432,7 @@ def start_for(name: str, device: str, formats: set[str]) -> TiledConstants:
         handed_per_s=HANDED.get(name),
         cores=CORES.get(name),
         streamed=name in RATES,
+        flight=FLIGHTS.get(device),
     )
 
 
@@ -419,6 +452,10 @@ def scales_for(start: TiledConstants) -> tuple[Scale, ...]:
         starts = tuple((f"start:{f}",) for f in start.start_s)
     if start.handed_per_s is not None:
         starts = (*starts, ("handed",))
+    if start.device in READ_OFF:
+        starts = ()
+    if start.flight is not None and start.flight.calls > 1:
+        starts = (*starts, ("shared",))
     return (*starts, *vector, ("activation",), ("ahead",), *formats)
 
 
@@ -470,6 +507,7 @@ def _rounded(c: TiledConstants) -> TiledConstants:
         handed_per_s=c.handed_per_s and three(c.handed_per_s),
         activation_byte_per_s=three(c.activation_byte_per_s),
         ahead_byte_per_s=three(c.ahead_byte_per_s),
+        flight=c.flight and msgspec.structs.replace(c.flight, bandwidth=three(c.flight.bandwidth)),
     )
 
 
@@ -477,7 +515,7 @@ def classes_of(fitted: Sequence[TiledConstants]) -> tuple[TiledClass, ...]:
     """What a datasheet tells, from chips that have rows and published roofs."""
     found = []
     for name in dict.fromkeys(
-        c.runtime for c in fitted if c.cores is None and c.runtime not in ALONE
+        c.runtime for c in fitted if c.cores is None and c.flight is None and c.runtime not in ALONE
     ):
         known = [
             (c, roof.flop_per_s / 2, memory.byte_per_s)

@@ -95,7 +95,12 @@ QUALCOMM = {
     "Dragonwing Q-6690 MTP": "q-6690",
 }
 #: Name of constants → runtime, where they differ.
-RUNTIMES = {"onnxruntime": "onnxruntime-qnn", "coreml": "coreml-ane"}
+RUNTIMES = {
+    "onnxruntime": "onnxruntime-qnn",
+    "coreml": "coreml-ane",
+    "dpu": "vitis-ai-dpu",
+    "dpu-versal": "vitis-ai-versal",
+}
 #: Names of constants for Qualcomm's chips.
 HEXAGON = ("qnn", "litert", "onnxruntime")
 _RUNTIMES = {"qnn_dlc": "qnn", "tflite": "litert", "onnx": "onnxruntime"}
@@ -245,6 +250,8 @@ STM32N6_TIMES = Path(__file__).parents[1] / "benchmarks/data/stm32n6/networks.cs
 STM32N6_UNSEEN = STM32N6_TIMES.with_name("release_2.csv")
 #: Of networks whose activations or fallbacks go to the memory outside the chip: not fitted.
 STM32N6_OUTSIDE = STM32N6_TIMES.with_name("external_ram.csv")
+#: Times on boards with AMD's DPUs, of frames in flight as well; see the README beside them.
+DPU_TIMES = Path(__file__).parents[1] / "benchmarks/data/dpu/model_zoo.csv"
 #: Times on a Pixel 8; see the README beside them.
 TENSOR_TIMES = Path(__file__).parents[1] / "benchmarks/data/tensor/edgetpu.csv"
 _HAILO_CHIPS = {"HAILO8": "hailo-8", "HAILO10H": "hailo-10h", "HAILO15H": "hailo-15h"}
@@ -288,12 +295,13 @@ def rows(folder: Path) -> tuple[Row, ...]:
     truth = folder / "truth"
     phones = (*timed("coreml", COREML_TIMES), *_tensor())
     notebooks = (*timed("openvino-npu", INTEL_TIMES), *timed("vitisai", RYZEN_TIMES))
+    dpus = (r for name in ("dpu", "dpu-versal") for r in timed(name, DPU_TIMES))
     detectors = (r for name in HEXAGON for r in timed(name, QUALCOMM_TIMES))
     tables = (*_aihub(truth), *detectors, *_rknn(truth), *_axera(truth))
     servers = (*timed("cann", ASCEND_TIMES), *timed("qaic", QAIC_TIMES))
     boards = (*_coral(), *timed("openexplorer", HORIZON_TIMES), *timed("voyager", AXELERA_RATES))
     controllers = timed("st-neural-art", STM32N6_TIMES)
-    return (*tables, *boards, *phones, *notebooks, *servers, *controllers)
+    return (*tables, *boards, *phones, *notebooks, *servers, *controllers, *dpus)
 
 
 def streamed(folder: Path) -> tuple[Row, ...]:

@@ -5,8 +5,9 @@ Rows of vendors, authors of networks and owners of chips; scripts/npu_rows.py sa
 
 from __future__ import annotations
 
+import statistics
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -84,6 +85,8 @@ UNSEEN = {
         STM32N6_OUTSIDE: "activations outside the chip",
     },
 }
+#: Boards with cores of one kind, and their clocks in MHz.
+B4096 = {"zcu102": 281, "zcu104": 300, "kv260": 300}
 TARGETS = {"qnn": "15 %", "rknn": "15 %", "axera": "15 %"}
 
 
@@ -102,6 +105,7 @@ def score(folder: Path) -> Iterable[Score]:
         if c.runtime == "qaic":
             yield from _others(c, {QAIC_UNSEEN: "the card of four chips"})
     yield _boards()
+    yield _new_boards(tasks, fitted)
     yield from _streams(folder)
     for what in ("datasheet", *ANCHORS):
         yield from _new(what, fitted)
@@ -145,6 +149,51 @@ def _boards() -> Score:
         runs=[_run(r, t, known[r.device]) for r, t in zip(used, times, strict=True)],
         held_out="no row fitted",
         family="whole models by rknn, calls on boards, int8",
+    )
+
+
+def _new_boards(
+    tasks: Sequence[fit_npu.Task], fitted: Mapping[fit_npu.Task, TiledConstants]
+) -> Score:
+    """Boards with a B4096, each by the constants of the others at its own clock.
+
+    What they share of the memory's bandwidth is that of the other one with several cores.
+    """
+    boards = {fitted[t].device: t for t in tasks if fitted[t].device in B4096}
+    runs = []
+    for device, task in boards.items():
+        others = [fitted[t] for d, t in boards.items() if d != device]
+        c = _between(others, fitted[task])
+        times = task.runs.predicted(c)
+        runs += [_run(r, float(t), c) for r, t in zip(task.rows, times, strict=True)]
+    return Score(
+        what="dpu, each board by the others",
+        runs=runs,
+        held_out="leave one board out",
+        family="whole models by dpu, a new board with a B4096",
+    )
+
+
+def _between(others: Sequence[TiledConstants], own: TiledConstants) -> TiledConstants:
+    """Geometric means of two boards' constants, multiplications by the clock."""
+    clock = B4096[own.device]
+
+    def mean(values: Iterable[float]) -> float:
+        return statistics.geometric_mean(values)
+
+    several = [c.flight.bandwidth for c in others if c.flight.calls > 1]
+    shared = mean(several) if own.flight.calls > 1 else 1.0
+    return msgspec.structs.replace(
+        others[0],
+        start_s={"int8": mean(c.start_s["int8"] for c in others)},
+        handed_per_s=mean(c.handed_per_s for c in others),
+        macs_per_s={"int8": mean(c.macs_per_s["int8"] / B4096[c.device] for c in others) * clock},
+        vector_per_s=mean(c.vector_per_s / B4096[c.device] for c in others) * clock,
+        activation_byte_per_s=mean(c.activation_byte_per_s for c in others),
+        ahead_byte_per_s=mean(c.ahead_byte_per_s for c in others),
+        flight=msgspec.structs.replace(own.flight, bandwidth=shared),
+        low=min(c.low for c in others),
+        high=max(c.high for c in others),
     )
 
 

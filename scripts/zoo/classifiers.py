@@ -76,6 +76,7 @@ TABLE: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
      ("dinov2-l", "dinov2-vitl14")),
     ("dinov3-base", "timm", "vit_base_patch16_dinov3", "DINOv3 ViT-B/16", 256,
      ("dinov3", "dinov3-vitb16")),
+    ("inception-v4", "timm", "inception_v4", "Inception v4, 299x299", 299, ()),
 )  # fmt: skip
 
 #: Made for one side, or of another structure at others; so are sides that are no multiple of 32.

@@ -1,4 +1,4 @@
-"""Single-shot detectors that Intel measures: SSD, tiny YOLOv3.
+"""Single-shot detectors that Intel and AMD measure: SSD, YOLOv3 and its tiny version.
 
 Small definitions after the published architectures; their parameters and operations were compared
 with those that the Open Model Zoo prints.
@@ -25,6 +25,8 @@ def entries() -> Iterator[Entry]:
     rows: tuple[tuple[str, str, Callable[[], Any], int, tuple[str, ...], str], ...] = (
         ("yolov3-tiny", "YOLOv3-tiny, 80 classes", _yolov3_tiny, 416, ("yolo-v3-tiny",),
          "torch YOLOv3-tiny, arXiv 1804.02767"),
+        ("yolov3", "YOLOv3, Darknet-53, 80 classes", _yolov3, 416, ("yolo-v3",),
+         "torch YOLOv3, arXiv 1804.02767"),
         ("ssd-mobilenet-v1", "SSD, MobileNetV1, 90 classes", _ssd_mobilenet, 300,
          ("ssd_mobilenet_v1_coco",), "torch SSD, arXiv 1512.02325 and 1704.04861"),
         ("ssd-resnet34", "SSD, ResNet-34, 80 classes (MLPerf)", _ssd_resnet34, 1200,
@@ -43,14 +45,74 @@ def _layer(cin: int, cout: int, kernel: int = 3, stride: int = 1, groups: int = 
     )
 
 
+def _leaky(cin: int, cout: int, kernel: int = 3, stride: int = 1) -> Any:
+    from torch import nn
+
+    plain = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, bias=False)
+    return nn.Sequential(plain, nn.BatchNorm2d(cout), nn.LeakyReLU(0.1))
+
+
+def _yolov3() -> Any:
+    """Residual blocks of a narrow and a wide convolution; three scales of three anchors each."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as f
+
+    class Block(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.both = nn.Sequential(_leaky(width, width // 2, 1), _leaky(width // 2, width))
+
+        def forward(self, x: Any) -> Any:
+            return x + self.both(x)
+
+    class Scale(nn.Module):
+        def __init__(self, cin: int, width: int) -> None:
+            super().__init__()
+            half = width // 2
+            self.body = nn.Sequential(
+                _leaky(cin, half, 1), _leaky(half, width), _leaky(width, half, 1),
+                _leaky(half, width), _leaky(width, half, 1),
+            )  # fmt: skip
+            self.head = nn.Sequential(_leaky(half, width), nn.Conv2d(width, 255, 1))
+            self.up = _leaky(half, half // 2, 1) if width > 256 else None
+
+        def forward(self, x: Any) -> Any:
+            x = self.body(x)
+            if self.up is None:
+                return self.head(x), None
+            return self.head(x), f.interpolate(self.up(x), scale_factor=2.0, mode="nearest")
+
+    class Yolo(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            widths = ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4))
+            self.stem = _leaky(3, 32)
+            self.stages = nn.ModuleList(
+                nn.Sequential(_leaky(w // 2, w, 3, 2), *(Block(w) for _ in range(n)))
+                for w, n in widths
+            )
+            self.scales = nn.ModuleList((Scale(1024, 1024), Scale(768, 512), Scale(384, 256)))
+
+        def forward(self, x: Any) -> Any:
+            maps = [self.stem(x)]
+            for stage in self.stages:
+                maps.append(stage(maps[-1]))
+            found, above = [], None
+            for scale, kept in zip(self.scales, (maps[5], maps[4], maps[3]), strict=True):
+                one, above = scale(kept if above is None else torch.cat([above, kept], 1))
+                found.append(one)
+            return tuple(found)
+
+    return Yolo()
+
+
 def _yolov3_tiny() -> Any:
     import torch
     from torch import nn
     from torch.nn import functional as f
 
-    def conv(cin: int, cout: int, kernel: int = 3) -> Any:
-        plain = nn.Conv2d(cin, cout, kernel, padding=kernel // 2, bias=False)
-        return nn.Sequential(plain, nn.BatchNorm2d(cout), nn.LeakyReLU(0.1))
+    conv = _leaky
 
     class Tiny(nn.Module):
         def __init__(self) -> None:

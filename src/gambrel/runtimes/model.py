@@ -77,10 +77,14 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         in_channels: Input channels that the matrix unit takes at once: fewer are padded.
         out_channels: The same of its results.
+        pixels: Neighbours in a row of a map that it takes at once: rows are padded to a multiple.
         window: Multiply-adds of a window of several taps, relative to those of a single one: what
             was loaded is used by the neighbouring positions as well.
         function: Vector work of a transcendental function, in elements of 16 bits.
         depthwise: The same of a multiply-add of a depthwise convolution.
+        reduced: The same of an element of a map that is reduced, as where a block of squeeze and
+            excitation takes the mean of each channel.
+        pooled: The same of an element of a window of a pooling, where that is not done on the way.
         ordered: The same of an element of the queries, keys, values and result of an attention:
             each is brought to the order of its product (and heads are split off and joined), which
             exported graphs do apart.
@@ -99,9 +103,12 @@ class UnitTiling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     in_channels: int = 32
     out_channels: int = 32
+    pixels: int = 1
     window: float = 0.7
     function: float = 1.0
     depthwise: float = 0.1
+    reduced: float = 3.0
+    pooled: float = 0.0
     ordered: float = 2.0
     interleaved: float = 0.0
     windowed: float = 0.0

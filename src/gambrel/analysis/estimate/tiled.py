@@ -15,7 +15,7 @@ inputs adds to it. There is no cost per op: fitted, it comes out as zero.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,7 @@ from gambrel.analysis.measures import Estimate, Limiter
 from gambrel.device.levels import device_class
 from gambrel.device.model import Device
 from gambrel.device.roofs import main_memory, resolve
-from gambrel.ops.base import Size, is_zero, minimum, real, root, total
+from gambrel.ops.base import Size, is_zero, minimum, real, root, total, where
 from gambrel.roofline import maximum
 
 if TYPE_CHECKING:
@@ -69,32 +69,84 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[float, ...]
 
 
-def loaded(run: Size, ahead_bytes: Size, late_bytes: Size, c: TiledConstants) -> Size:
+class Pace(NamedTuple):
+    """How a run proceeds on a chip with several cores, by how many inputs there are.
+
+    Attributes:
+        longer: Factor on the work of groups.
+        kept_bytes: Of what a group moves, what stays on chip.
+        waits: Factor on the time of bytes that other calls take bandwidth from.
+        rounds: Calls one after another.
+        calls: In all.
+        hosts: Calls that the processor prepares at the same time; 0: it does nothing beside.
+    """
+
+    longer: Size = 1.0
+    kept_bytes: int = 0
+    waits: Size = 1.0
+    rounds: Size = 1.0
+    calls: Size = 1.0
+    hosts: int = 0
+
+    def moving(self, moved_bytes: Size, byte_per_s: float) -> Size:
+        """Seconds of a group's activations."""
+        left = maximum(moved_bytes * self.longer - self.kept_bytes, 0)
+        return roofline.seconds(left, byte_per_s) * self.waits
+
+    def whole(self, start: Size, chip: Size) -> tuple[Size, Size]:
+        """Seconds of a run, and what of them nothing but its preparation takes.
+
+        Args:
+            start: Of the preparation.
+            chip: Of a call on the chip.
+        """
+        if not self.hosts:
+            return start + chip, start
+        calls = self.rounds * chip
+        together = maximum(roofline.seconds(start, self.hosts), calls)
+        alone = self.calls <= 1
+        return where(alone, start + chip, together), where(alone, start, together - calls)
+
+
+def pace(constants: TiledConstants, work: TiledTable) -> Pace:
+    """How a run proceeds, relative to all cores at work on one call."""
+    flight, inputs = constants.flight, work.inputs
+    if flight is not None:
+        calls = maximum(inputs / flight.inputs, 1.0)
+        at_once = minimum(calls, flight.calls)
+        return Pace(
+            longer=flight.inputs / inputs,
+            kept_bytes=flight.kept_bytes * flight.inputs,
+            waits=maximum(at_once / flight.bandwidth, 1.0),
+            rounds=calls / at_once,
+            calls=calls,
+            hosts=flight.hosts,
+        )
+    if constants.cores is None:
+        return Pace()
+    alone, every = constants.cores
+    return Pace(longer=every / minimum(every, maximum(alone, inputs)))
+
+
+def loaded(run: Size, ahead_bytes: Size, late_bytes: Size, byte_per_s: Size) -> Size:
     """Seconds of groups and of loading ahead of them, which fill each other's gaps partly.
 
     Args:
         run: Seconds of the groups.
         ahead_bytes: All that is loaded.
         late_bytes: What of it everything waits for.
-        c: Of the chip.
+        byte_per_s: At which it is.
     """
-    loads = roofline.seconds(ahead_bytes - late_bytes, c.ahead_byte_per_s)
-    return root(run * run + loads * loads) + roofline.seconds(late_bytes, c.ahead_byte_per_s)
+    loads = roofline.seconds(ahead_bytes - late_bytes, byte_per_s)
+    return root(run * run + loads * loads) + roofline.seconds(late_bytes, byte_per_s)
 
 
 def start_of(constants: TiledConstants, work: TiledTable) -> Size:
     """What an inference costs whatever it computes, s."""
     starts, rate = constants.start_s, constants.handed_per_s
     start = starts.get(work.formats[0], max(starts.values(), default=0.0))
+    start = start * pace(constants, work).calls
     return start + roofline.seconds(work.handed, rate) if rate else start
-
-
-def idle(constants: TiledConstants, work: TiledTable) -> Size:
-    """How much longer groups take than where all cores have work."""
-    if constants.cores is None:
-        return 1.0
-    alone, every = constants.cores
-    return every / minimum(every, maximum(alone, work.inputs))
 
 
 def suited(c: TiledConstants, work: TiledTable) -> tuple[TiledConstants, str]:
@@ -136,16 +188,17 @@ class TiledEstimator:
             return None
         c, why = suited(c, work)
         reason = self._reason + why
-        longer = float(idle(c, work))
-        groups = [self._group([work.works[i] for i in g], longer) for g in work.groups]
+        at = pace(c, work)
+        groups = [self._group([work.works[i] for i in g], at) for g in work.groups]
         run = sum(g.seconds * n for g, n in zip(groups, work.counts, strict=True))
         start = float(start_of(c, work))
-        both = float(loaded(run, work.ahead_bytes, work.late_bytes, c))
-        shares = _shares(groups, work, both - run, start)
-        whole = _called(ranged(start + both, c, reason, start), c.call_s)
+        both = float(loaded(run, work.ahead_bytes, work.late_bytes, c.ahead_byte_per_s / at.waits))
+        seconds, host = map(float, at.whole(start, both))
+        shares = _shares(groups, work, both - run, host / at.rounds)
+        whole = _called(ranged(seconds, c, reason, host), c.call_s)
         whole = msgspec.structs.replace(whole, streamed=c.streamed)
         return WholeTimes(
-            items=self._items(work, groups, both - run),
+            items=self._items(work, groups, both - run, at.rounds),
             total=self._doubted(whole, work),
             limited_by=max(shares, key=lambda name: shares[name]),
             limiters=_limiters(work, groups, both - run),
@@ -156,14 +209,15 @@ class TiledEstimator:
         work, c = table.tiled, self._constants
         if not work.formats or not c.macs_per_s.keys() >= set(work.formats):
             return None
-        run: Size = 0
+        at, run = pace(c, work), 0.0
         for group, count in zip(work.groups, work.counts, strict=True):
             works = [work.works[i] for i in group]
             busy = total(map(self._computing, works))
-            moving = total(roofline.seconds(w.moved_bytes, c.activation_byte_per_s) for w in works)
-            run = run + maximum(busy, moving) * count * idle(c, work)
-        start = start_of(c, work)
-        return start + loaded(run, work.ahead_bytes, work.late_bytes, c), start
+            moving = at.moving(total(w.moved_bytes for w in works), c.activation_byte_per_s)
+            run = run + maximum(busy * at.longer, moving) * count
+        rate = c.ahead_byte_per_s / at.waits
+        both = loaded(run, work.ahead_bytes, work.late_bytes, rate)
+        return at.whole(start_of(c, work), both)
 
     def _doubted(self, whole: Estimate, work: TiledTable) -> Estimate:
         """The same; less sure where most of the run is softmax at a rate of its own.
@@ -184,7 +238,7 @@ class TiledEstimator:
         return msgspec.structs.replace(whole, low=low, confidence="low", reason=why)
 
     def _items(
-        self, work: TiledTable, groups: list[_Group], waits: float
+        self, work: TiledTable, groups: list[_Group], waits: float, rounds: float
     ) -> tuple[Estimate | None, ...]:
         """Each item's part of its group, and of the time that the run waits for what it loads."""
         share = waits / work.loads if work.loads else 0.0
@@ -192,12 +246,14 @@ class TiledEstimator:
         for group, indices in zip(groups, work.groups, strict=True):
             for i, part in zip(indices, group.parts, strict=True):
                 seconds[i] += part
-        return tuple(part_of(s, self._constants) for s in seconds)
+        return tuple(part_of(s * rounds, self._constants) for s in seconds)
 
-    def _group(self, works: list[TiledWork], longer: float) -> _Group:
+    def _group(self, works: list[TiledWork], at: Pace) -> _Group:
         rate = self._constants.activation_byte_per_s
-        busy = [self._computing(w) * longer for w in works]
-        moving = [float(roofline.seconds(w.moved_bytes, rate)) * longer for w in works]
+        busy = [self._computing(w) * at.longer for w in works]
+        moved = sum(w.moved_bytes for w in works)
+        share = float(at.moving(moved, rate)) / moved if moved else 0.0
+        moving = [w.moved_bytes * share for w in works]
         computes = sum(busy) >= sum(moving)
         parts = busy if computes else moving
         limiter = Limiter.COMPUTE if computes else Limiter.MEMORY

@@ -7,6 +7,27 @@ import msgspec
 from gambrel.analysis.estimate.held_out import HeldOut
 
 
+class Flight(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of a chip whose processor prepares some while others are computed.
+
+    A call costs what it costs alone where nothing follows it. Where several are in flight the
+    slower of processor and chip sets the pace, and the memory is shared.
+
+    Attributes:
+        inputs: Of a call, which has as many units of its own; with fewer the others are idle.
+        calls: That the chip computes at the same time, each on a core of its own.
+        bandwidth: Of the memory, in what a call alone takes of it.
+        hosts: Calls that the processor prepares at the same time.
+        kept_bytes: Activations of an input that pass from group to group on chip.
+    """
+
+    inputs: int
+    calls: int
+    bandwidth: float
+    hosts: int
+    kept_bytes: int = 0
+
+
 class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of one chip under one runtime; see `gambrel.analysis.estimate.tiled`.
 
@@ -25,6 +46,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
         cores: That a single input is spread over, and that there are, of chips whose cores take
             inputs by themselves where there are enough; None: all work on any input.
         streamed: They are fitted to rates with frames in flight, and so is what they predict.
+        flight: Of chips whose calls overlap; None: inputs at once are one call.
         call_s: What a call from a host took at most beside, s: the slow end of the range has it.
         rows: Measured runs behind them.
         models: Different models among these.
@@ -60,6 +82,7 @@ class TiledConstants(msgspec.Struct, frozen=True, kw_only=True):
     outside_high: float | None = None
     cores: tuple[int, int] | None = None
     streamed: bool = False
+    flight: Flight | None = None
     call_s: float = 0.0
     held_out: HeldOut | None = None
 

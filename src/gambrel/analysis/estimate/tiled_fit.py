@@ -15,15 +15,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gambrel.analysis.estimate.tiled import idle, loaded, start_of
+from gambrel.analysis.estimate.tiled import loaded, pace, start_of
 from gambrel.analysis.estimate.tiled_constants import TiledConstants
 from gambrel.analysis.estimate.tiled_work import TiledTable
 from gambrel.roofline import maximum, seconds
 
 Floats: TypeAlias = NDArray[np.float64]
 #: Constants that share one scale: ``start``, ``handed``, ``vector``, ``softmax``, ``activation``,
-#: ``ahead``, or a number format for its multiply-adds. ``start:int8`` is the start in that format
-#: alone.
+#: ``ahead``, ``shared`` for the memory's bandwidth that several calls share, or a number format for
+#: its multiply-adds. ``start:int8`` is the start in that format alone.
 Scale: TypeAlias = tuple[str, ...]
 Pull: TypeAlias = float | Sequence[float] | Floats
 #: Residuals from here on count less.
@@ -108,6 +108,7 @@ class MeasuredRuns:
         self.measured = tuple(measured)
         self.seconds = np.array([m.seconds for m in measured])
         self._first = np.cumsum([0, *sizes])[:-1]
+        self._sizes = sizes
         self._runs = runs
         self._formats = [r.formats[0] for r in runs]
         own = np.repeat(self._formats, sizes)
@@ -125,12 +126,17 @@ class MeasuredRuns:
         busy = seconds(self._vector, c.vector_per_s) + seconds(self._softmax, c.softmax_rate)
         for name, macs in self._macs.items():
             busy = busy + seconds(macs, c.macs_per_s[name])
-        moving = seconds(self._moved, c.activation_byte_per_s)
+        found = [pace(c, run) for run in self._runs]
+        longer, kept, waits = np.array([(p.longer, p.kept_bytes, p.waits) for p in found]).T
+        each = np.repeat(np.arange(len(found)), self._sizes)
+        left = maximum(self._moved * longer[each] - kept[each], 0)
+        moving = seconds(left, c.activation_byte_per_s) * waits[each]
+        busy = busy * longer[each]
         groups: Floats = np.add.reduceat(maximum(busy, moving) * self._counts, self._first)
-        groups = groups * np.array([idle(c, run) for run in self._runs], dtype=float)
-        starts = np.array([start_of(c, run) for run in self._runs], dtype=float)
-        whole: Floats = starts + loaded(groups, self._ahead, self._late, c)
-        return whole
+        chip = loaded(groups, self._ahead, self._late, c.ahead_byte_per_s / waits)
+        starts = [start_of(c, run) for run in self._runs]
+        whole = [p.whole(start, one)[0] for p, start, one in zip(found, starts, chip, strict=True)]
+        return np.array(whole, dtype=float)
 
     def without(self, model: str) -> MeasuredRuns:
         """Those of other models."""
@@ -222,8 +228,13 @@ def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledCo
     def of(name: str) -> float:
         return factor.get(name, 1.0)
 
+    flight = start.flight
+    if flight is not None:
+        bandwidth = min(max(flight.bandwidth * of("shared"), 1.0), flight.calls)
+        flight = msgspec.structs.replace(flight, bandwidth=bandwidth)
     return msgspec.structs.replace(
         start,
+        flight=flight,
         start_s={k: v / of("start") / of(f"start:{k}") for k, v in start.start_s.items()},
         macs_per_s={k: v * of(k) for k, v in start.macs_per_s.items()},
         vector_per_s=start.vector_per_s * of("vector"),

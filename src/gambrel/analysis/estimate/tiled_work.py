@@ -310,10 +310,12 @@ def _spread(view: OpView, tiling: UnitTiling) -> Size:
 
 def _convolution(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
     groups, taps = view.size("groups", 1), product(view.size("kernel"))
-    positions = view.size("batch") * product(view.size("spatial")) * taps
+    *rows, row = view.size("spatial")
+    windows = view.size("batch") * product(rows) * taps
     cin, cout = view.size("in_channels") // groups, view.size("out_channels") // groups
     if is_depthwise(view):
-        return 0, tiling.depthwise * positions * cout * groups
+        return 0, tiling.depthwise * windows * row * cout * groups
+    positions = windows * ceil_div(row, tiling.pixels) * tiling.pixels
     if groups > 1 and tiling.dense_groups:
         cin, cout = view.size("in_channels"), view.size("out_channels")
     elif groups > 1:  # narrow groups share one pass
@@ -371,8 +373,14 @@ def _normalization(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
     return 0, 0.0 if _has_stored_statistics(view) else NORM * view.size("elements")
 
 
-def _reduction(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
-    return 0, NORM * view.size("elements")
+def _reduction(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
+    return 0, tiling.reduced * view.size("elements")
+
+
+def _pooling(view: OpView, tiling: UnitTiling) -> tuple[Size, Size]:
+    if not tiling.pooled:
+        return 0, 0.0
+    return 0, tiling.pooled * view.size("outputs") * view.size("window")
 
 
 def _move(view: OpView, _tiling: UnitTiling) -> tuple[Size, Size]:
@@ -427,6 +435,6 @@ _KINDS: Final[Mapping[str, Callable[[OpView, UnitTiling], tuple[Size, Size]]]] =
     "gather": _move,
     "interpolation": _move,
     "embedding": _move,
-    "pooling": _nothing,
+    "pooling": _pooling,
     "fill": _nothing,
 }
