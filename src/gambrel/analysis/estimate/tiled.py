@@ -117,7 +117,7 @@ def pace(constants: TiledConstants, work: TiledTable) -> Pace:
         return Pace(
             longer=flight.inputs / inputs,
             kept_bytes=flight.kept_bytes * flight.inputs,
-            waits=maximum(at_once / flight.bandwidth, 1.0),
+            waits=maximum(roofline.ratio(at_once, flight.bandwidth), 1.0),
             rounds=calls / at_once,
             calls=calls,
             hosts=flight.hosts,
