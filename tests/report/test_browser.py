@@ -143,6 +143,13 @@ def test_a_reader_explores(reader: Reader, tmp_path: Path) -> None:
     place = tab.evaluate(f"{scene}.dots.find((d) => d.mark.row === 0)")
     canvas = tab.locator("canvas")
     canvas.hover(position={"x": place["x"], "y": place["y"]})
+    for _ in range(20):  # a chart that is drawn meanwhile has its dots elsewhere
+        if tab.locator(".tip").count():
+            break
+        tab.wait_for_timeout(200)
+        place = tab.evaluate(f"{scene}.dots.find((d) => d.mark.row === 0)")
+        canvas.hover(position={"x": place["x"] + 1, "y": place["y"]})
+        canvas.hover(position={"x": place["x"], "y": place["y"]})
     tip = tab.inner_text(".tip")
     for part in ("layer1.*.conv2 ×4", "compute-bound", "231 FLOP/byte", "of its roof"):
         assert part in tip
