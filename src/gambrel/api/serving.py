@@ -303,7 +303,7 @@ def _servers(q: Question) -> tuple[list[Server], list[Attempt]]:
     servers: list[Server] = []
     for setup in setups:
         try:
-            servers.append(server(setup, cached_share=q.hit_rate, most=q.max_requests))
+            servers.append(server(setup, cached_share=q.hit_rate))
         except InputError as error:
             if degrees and len(layouts) == 1:
                 raise

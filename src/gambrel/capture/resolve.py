@@ -202,13 +202,14 @@ def _again(built_in: Workload, request: Request) -> Workload:
     """
     from gambrel.capture import zoo
 
-    library, _, rest = built_in.origin.partition(" ")
-    model = rest.rpartition(" ")[2]
+    library, _, *named = built_in.origin.split()
+    model, *given = named or [""]
     asked = {"sizes": request.sizes, "train": request.train, "autocast": request.autocast}
     if library == "torchvision":
         from gambrel.capture.torch.torchvision_models import workload_from_torchvision
 
-        return workload_from_torchvision(model, built_in, **asked)  # type: ignore[arg-type]
+        built = dict(word.split("=") for word in given)
+        return workload_from_torchvision(model, built_in, built=built, **asked)  # type: ignore[arg-type]
     if library == "timm":
         from gambrel.capture.torch.timm_models import workload_from_timm
 

@@ -58,7 +58,7 @@ EAGER: Final = frozenset({"pytorch", "pytorch-graph"})
 _LOSS: Final = frozenset({"loss", "loss_backward"})
 #: Bytes that a loss in fp32 reads and writes of a logit (cast, logarithm of the softmax, and their
 #: gradients, kernel by kernel: 36) over the 6 of a fused one.
-WIDE_LOSS: Final = 6.0
+_WIDE_LOSS: Final = 6.0
 _WIDE: Final = frozenset({"bf16", "fp16", "fp32", "tf32"})
 
 
@@ -275,7 +275,7 @@ def parts_of(
         eager=eager,
         again_s=sum(op.measures.roofline_time_s or 0.0 for op in others),
         per_key=_per_key(rank, plan.seq),
-        loss_s=(WIDE_LOSS if _loss_in_parts(plan, eager=eager) else 1.0)
+        loss_s=(_WIDE_LOSS if _loss_in_parts(plan, eager=eager) else 1.0)
         * sum(op.measures.roofline_time_s or 0.0 for op in ops if op.kind in _LOSS),
     )
 

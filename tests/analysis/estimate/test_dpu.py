@@ -96,7 +96,7 @@ def table(inputs):
 
 
 def test_pace_of_calls_by_hand():
-    three = chip(inputs=1, calls=3, bandwidth=1.5, hosts=4)
+    three = chip(inputs=1, calls=3, fed=1.5, hosts=4)
     # Six frames on three cores: two rounds, each core with half of the bandwidth that it has alone.
     assert pace(three, table(6)) == Pace(
         longer=1 / 6, kept_bytes=0, waits=2.0, rounds=2.0, calls=6.0, hosts=4
@@ -104,7 +104,7 @@ def test_pace_of_calls_by_hand():
     # 4 s of preparation on four cores beside two rounds of 3 s; alone they add up.
     assert pace(three, table(6)).whole(4.0, 3.0) == (6.0, 0.0)
     assert pace(three, table(1)).whole(4.0, 3.0) == (7.0, 4.0)
-    six = chip(inputs=6, calls=1, bandwidth=1.0, hosts=2, kept_bytes=100)
+    six = chip(inputs=6, calls=1, fed=1.0, hosts=2, kept_bytes=100)
     # Two frames of six: as long as six, each group moving what exceeds 600 bytes of six frames.
     assert pace(six, table(2)).longer == 3
     assert pace(six, table(2)).moving(300, 10.0) == 30.0

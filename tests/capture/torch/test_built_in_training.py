@@ -47,6 +47,15 @@ def test_its_image_may_be_chosen():
     assert small.total.matrix_flops < large.total.matrix_flops / 2
 
 
+def test_a_narrow_network_is_trained_in_its_width():
+    """Its origin says the width as well; other sides and casts come from the same code."""
+    narrow = gambrel.analyze("mobilenet-v2-0.35", "a100", precision="fp32")
+    assert step("mobilenet-v2-0.35").model.parameters == narrow.model.parameters
+    assert gambrel.analyze("mobilenet-v2-0.35", "a100", image=200).model.symbols["image"] == 200
+    mixed = gambrel.analyze("mobilenet-v2-0.35", "a100", autocast="fp16")
+    assert mixed.total.matrix_flops == narrow.total.matrix_flops
+
+
 def test_what_takes_more_than_images_says_what_to_do():
     with pytest.raises(CaptureError, match=r"no classifier of images.* \(file\.py:function\)"):
         step("fcn-resnet50")

@@ -103,7 +103,7 @@ class Pace(NamedTuple):
         if not self.hosts:
             return start + chip, start
         calls = self.rounds * chip
-        together = maximum(roofline.seconds(start, self.hosts), calls)
+        together = maximum(start / self.hosts, calls)
         alone = self.calls <= 1
         return where(alone, start + chip, together), where(alone, start, together - calls)
 
@@ -117,7 +117,7 @@ def pace(constants: TiledConstants, work: TiledTable) -> Pace:
         return Pace(
             longer=flight.inputs / inputs,
             kept_bytes=flight.kept_bytes * flight.inputs,
-            waits=maximum(roofline.ratio(at_once, flight.bandwidth), 1.0),
+            waits=maximum(at_once / flight.fed, 1.0),
             rounds=calls / at_once,
             calls=calls,
             hosts=flight.hosts,

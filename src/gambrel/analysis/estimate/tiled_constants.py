@@ -16,14 +16,14 @@ class Flight(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         inputs: Of a call, which has as many units of its own; with fewer the others are idle.
         calls: That the chip computes at the same time, each on a core of its own.
-        bandwidth: Of the memory, in what a call alone takes of it.
+        fed: Calls whose bytes the memory delivers as fast together as those of one alone.
         hosts: Calls that the processor prepares at the same time.
         kept_bytes: Activations of an input that pass from group to group on chip.
     """
 
     inputs: int
     calls: int
-    bandwidth: float
+    fed: float
     hosts: int
     kept_bytes: int = 0
 

@@ -22,7 +22,7 @@ from gambrel.roofline import maximum, seconds
 
 Floats: TypeAlias = NDArray[np.float64]
 #: Constants that share one scale: ``start``, ``handed``, ``vector``, ``softmax``, ``activation``,
-#: ``ahead``, ``shared`` for the memory's bandwidth that several calls share, or a number format for
+#: ``ahead``, ``shared`` for the calls that the memory feeds, or a number format for
 #: its multiply-adds. ``start:int8`` is the start in that format alone.
 Scale: TypeAlias = tuple[str, ...]
 Pull: TypeAlias = float | Sequence[float] | Floats
@@ -230,8 +230,8 @@ def scaled(start: TiledConstants, scales: Sequence[Scale], x: Floats) -> TiledCo
 
     flight = start.flight
     if flight is not None:
-        bandwidth = min(max(flight.bandwidth * of("shared"), 1.0), flight.calls)
-        flight = msgspec.structs.replace(flight, bandwidth=bandwidth)
+        fed = min(max(flight.fed * of("shared"), 1.0), flight.calls)
+        flight = msgspec.structs.replace(flight, fed=fed)
     return msgspec.structs.replace(
         start,
         flight=flight,

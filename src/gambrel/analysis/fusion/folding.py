@@ -70,8 +70,9 @@ def _under_relu(i: int, steps: Mapping[int, ProgramStep]) -> tuple[int, ...]:
 
 
 def _is_wide(host: ProgramStep | None) -> bool:
-    plain = host is not None and host.view.kind == "convolution"
-    return plain and host is not None and host.view.operand_dtype(2) in _WIDE
+    if host is None or host.view.kind != "convolution":
+        return False
+    return host.view.operand_dtype(2) in _WIDE
 
 
 def _host(i: int, steps: Mapping[int, ProgramStep]) -> ProgramStep | None:

@@ -26,6 +26,7 @@ def workload_from_torchvision(
     model: str,
     like: Workload,
     *,
+    built: Mapping[str, str] | None = None,
     sizes: Mapping[str, int | None] | None = None,
     train: bool = False,
     autocast: str | None = None,
@@ -35,6 +36,7 @@ def workload_from_torchvision(
     Args:
         model: As torchvision calls it, e.g. ``resnet50``.
         like: The same as it is built in: its name and sizes.
+        built: Numbers that it is built with, e.g. ``{"width_mult": "0.25"}``.
         sizes: ``batch`` and ``image`` in pixels.
         train: Include backward and optimizer.
         autocast: The format of ``torch.autocast`` around it.
@@ -67,7 +69,8 @@ def workload_from_torchvision(
     with lean_init(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of how weights are initialized
         backbone = {} if classifies else {"weights_backbone": None}
-        module = models.get_model(model, weights=None, **backbone).train(train)
+        given_as = {name: float(text) for name, text in (built or {}).items()}
+        module = models.get_model(model, weights=None, **backbone, **given_as).train(train)
 
     def at(sizes: Mapping[str, int]) -> Workload:
         image = torch.empty((sizes["batch"], 3, *[sizes["image"]] * 2), device="meta")

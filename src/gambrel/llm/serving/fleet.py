@@ -64,13 +64,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def server(setup: Setup, *, cached_share: float = 0.0, most: int | None = None) -> Server:
+def server(setup: Setup, *, cached_share: float = 0.0) -> Server:
     """A layout with the tables of its steps.
 
     Raises:
         InputError: The model does not fit.
     """
-    limits = limits_of(setup, cached_share=cached_share, most=most)
+    limits = limits_of(setup, cached_share=cached_share)
     return Server(setup=setup, times=StepTimes(tables(setup)), limits=limits)
 
 

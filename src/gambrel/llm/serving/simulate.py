@@ -25,13 +25,12 @@ _AHEAD = 64
 _SHORT, _LONG = 1024, 2048
 
 
-def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = None) -> Limits:
+def limits_of(setup: Setup, *, cached_share: float = 0.0) -> Limits:
     """What a replica of a layout can hold.
 
     Args:
         setup: The layout.
         cached_share: Part of every prompt that a prefix cache holds.
-        most: Requests in flight of a replica; None: as many as memory holds.
 
     Raises:
         InputError: Weights and activations leave no room.
@@ -58,7 +57,7 @@ def limits_of(setup: Setup, *, cached_share: float = 0.0, most: int | None = Non
         cache_bytes=free * groups,
         token_bytes=each,
         request_bytes=own + each * engine.policy.page / 2,
-        most=min(most or engine.max_requests or seats, seats, engine.step_tokens - 1),
+        most=min(engine.max_requests or seats, seats, engine.step_tokens - 1),
         step_tokens=engine.step_tokens,
         reserves=setup.service is not None and setup.service.reserves_answers,
         frontend=setup.overhead.frontend,
